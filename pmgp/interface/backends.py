@@ -118,13 +118,7 @@ BACKENDS = {"numpy": NumpyTiles, "jax": JaxTiles}
 
 
 def require_jax() -> None:
-    """Refuse to go on without JAX.
-
-    Raises
-    ------
-    ImportError
-        It says how JAX is installed.
-    """
+    """Refuse to go on without JAX."""
     try:
         import jax  # noqa: F401
     except ModuleNotFoundError as error:
@@ -132,11 +126,5 @@ def require_jax() -> None:
 
 
 def backend_of(given: Any) -> Backend:
-    """Return the backend of the given name, or the given object.
-
-    Raises
-    ------
-    ValueError
-        For an unknown name, or an object without the methods of a backend.
-    """
+    """Return the backend of the given name, or the given object."""
     return resolve(given, BACKENDS, Backend, "backend")

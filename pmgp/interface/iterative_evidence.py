@@ -57,21 +57,8 @@ class IterativeLogLikelihood(NamedTuple):
 class IterativeDensity:
     """A model's log N(y|m, K + diag(noise)) as a function of theta, in O(n) memory.
 
-    Parameters
-    ----------
-    model : pymc.Model
-        Model with multivariate normal observations, and without latent values.
-    rank : int, optional
-        Rank of the preconditioner. The default is a tenth of the number of points, and at most 500.
-    method : IterativeEvidence
-    backend : Backend, optional
-        Computes products; NumPy by default.
-    compile_kwargs : dict, optional
-
-    Raises
-    ------
-    ModelError
-        If the model is not of this form, or its covariance cannot be computed in tiles.
+    The model has multivariate normal observations, and no latent values. The default rank of the preconditioner is a
+    tenth of the number of points, and at most 500. The backend computes products, NumPy by default.
     """
 
     def __init__(
@@ -112,12 +99,7 @@ class IterativeDensity:
     def estimate(self, rng: np.random.Generator, theta: np.ndarray) -> EvidenceEstimate:
         """Estimate the log-density of y, with points for the preconditioner drawn at theta.
 
-        Raises
-        ------
-        ModelError
-            If there is no noise on the diagonal.
-        NotConvergedError, IndefiniteMatrixError
-            If the solver fails, so that there is no value.
+        There is no value if the solver fails.
         """
         moments = self._noisy(theta)
         kernel, exact = self._covariance.quick_kernel(moments), moments.kernel.product
@@ -140,11 +122,7 @@ class IterativeDensity:
     def of_subset(self, theta: np.ndarray, chosen: np.ndarray) -> tuple[float, np.ndarray]:
         """Return log p(theta) plus the log-density of some observations, and its gradient, from a factorization.
 
-        Parameters
-        ----------
-        theta : (dimension,) array
-        chosen : (m,) array of int
-            Indices of the observations, all different.
+        The indices of the observations must differ.
         """
         moments, y = self._noisy(theta), np.zeros(self.size)
         C = moments.kernel.columns(chosen)[chosen] + np.diag(moments.noise[chosen])

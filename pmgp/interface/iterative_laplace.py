@@ -23,13 +23,7 @@ LARGEST_RANK = 500
 
 
 def suitable_rank(rank: int | None, size: int) -> int:
-    """Return the rank of a preconditioner for n points: a tenth of them, and at most 500, if none is given.
-
-    Raises
-    ------
-    ValueError
-        If the rank is out of range.
-    """
+    """Return the rank of a preconditioner for n points: a tenth of them, and at most 500, if none is given."""
     if rank is None:
         return min(LARGEST_RANK, max(size // 10, 1))
     if not 1 <= rank <= size:
@@ -40,21 +34,9 @@ def suitable_rank(rank: int | None, size: int) -> int:
 class LaplaceDensity:
     """Laplace's approximation of log p(y|theta) as a function of theta, in O(n) memory.
 
-    Parameters
-    ----------
-    model : pymc.Model
-        Model with one latent vector, and a likelihood that factorizes over it and has no hyper-parameters.
-    rank : int, optional
-        Rank of the preconditioner. The default is a tenth of the number of points, and at most 500.
-    method : IterativeLaplace
-    backend : Backend, optional
-        Computes products, in double precision; NumPy by default.
-    compile_kwargs : dict, optional
-
-    Raises
-    ------
-    ModelError
-        If the model is not of this form.
+    The model has one latent vector, and a likelihood that factorizes over it and has no hyper-parameters. The default
+    rank of the preconditioner is a tenth of the number of points, and at most 500. The backend computes products, NumPy
+    by default.
     """
 
     def __init__(
@@ -92,10 +74,7 @@ class LaplaceDensity:
     def estimate(self, rng: np.random.Generator, theta: np.ndarray) -> EvidenceEstimate:
         """Estimate the approximation's log-evidence, with points for the preconditioner drawn at theta.
 
-        Raises
-        ------
-        NotConvergedError, IndefiniteMatrixError
-            If a solver or Newton's method fails, so that there is no value.
+        There is no value if a solver or Newton's method fails.
         """
         moments = cast("Any", self._parts.prior(theta))
         likelihood = cast("SiteLikelihood", self._parts.likelihood(theta))

@@ -7,7 +7,7 @@ import numpy as np
 import pytest
 import xarray as xr
 
-from pmgp.interface.sampling.going_on import more_draws
+from pmgp.interface.sampling.effective_draws import more_draws
 from pmgp.interface.sampling.report import convergence, report
 from tests.synthetic_posterior import make_posterior
 

@@ -71,7 +71,7 @@ def test_seeds_of_every_kind_are_kept(seed):
     if seed in ("generator", "spawned"):
         given = np.random.Generator(np.random.MT19937(3))
         given.spawn(5 if seed == "spawned" else 1)
-    kept = Seed.of(given)
+    kept = Seed.from_random_seed(given)
     kept = Seed(**json.loads(json.dumps(vars(kept))))
     first, second = kept.generator(), kept.generator()
     keys = [child.bit_generator.seed_seq.spawn_key[-1] - kept.first_key for child in first.spawn(3)]
@@ -119,7 +119,7 @@ def test_an_interruption_while_going_on_keeps_what_there_is(sample, uninterrupte
         if draw.draw_idx == 40:
             raise KeyboardInterrupt
 
-    monkeypatch.setattr("pmgp.interface.sampling.going_on.EffectiveDraws.__call__", interrupted)
+    monkeypatch.setattr("pmgp.interface.sampling.effective_draws.EffectiveDraws.__call__", interrupted)
     assert_same_run(uninterrupted, sample(ess=1e6))
 
 

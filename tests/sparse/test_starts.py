@@ -78,10 +78,10 @@ def test_a_run_of_classes_follows_the_gaussian_and_goes_on_with_it(tmp_path, mon
 
 
 def test_the_start_takes_no_random_number_from_the_chains():
-    seed = Seed.of(5)
+    seed = Seed.from_random_seed(5)
     before = seed.generator().bit_generator.state
-    start = seed.aside().standard_normal(5)
-    np.testing.assert_array_equal(seed.aside().standard_normal(5), start)
+    start = seed.separate_generator().standard_normal(5)
+    np.testing.assert_array_equal(seed.separate_generator().standard_normal(5), start)
     assert seed.generator().bit_generator.state == before
     chains = [generator.standard_normal(5) for generator in seed.generator().spawn(3)]
     assert all((start != chain).all() for chain in chains)

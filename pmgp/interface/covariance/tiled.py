@@ -28,13 +28,7 @@ LARGEST_WHOLE = 10_000
 class TiledMoments(NamedTuple):
     """The mean m, and the covariance K + diag(noise) in parts.
 
-    Attributes
-    ----------
-    mean : (n,) array
-    kernel : Kernel
-        K.
-    noise : (n,) array
-        Zero where the graph adds nothing to the diagonal at its end.
+    The noise is zero where the graph adds nothing to the diagonal at its end.
     """
 
     mean: np.ndarray
@@ -52,24 +46,19 @@ class CovarianceInTiles(Protocol):
 
     def moments(self, theta: np.ndarray) -> TiledMoments:
         """Return the mean, K in parts, and the noise at theta; products with K are in double precision."""
-        ...
 
     def quick_kernel(self, moments: TiledMoments) -> Kernel:
         """Return K with products in single precision, if these are accurate enough, or else K as it is."""
-        ...
 
     def pullback_of_bar(self, theta: np.ndarray, bar: CovarianceBar, mean_bar: np.ndarray) -> np.ndarray:
         """Return the gradient in theta of a function with gradients `bar` in K and the noise, and `mean_bar` in m."""
-        ...
 
     def refresh_data(self) -> None:
         """Read the data again, as `pymc.set_data` may have changed them."""
-        ...
 
     @property
     def computed(self) -> str:
         """How products are computed, in words."""
-        ...
 
 
 class Theta(Protocol):
@@ -79,12 +68,10 @@ class Theta(Protocol):
 
     def write(self, outputs: list[TensorVariable]) -> tuple[list[TensorVariable], TensorVariable]:
         """Return graphs of the value variables as graphs of the vector, and the vector."""
-        ...
 
     @property
     def initial(self) -> np.ndarray:
         """Theta at the model's initial point."""
-        ...
 
 
 class Backend(Protocol):
@@ -100,16 +87,10 @@ class Backend(Protocol):
         UnsupportedGraphError
             If the covariance cannot be computed in tiles; the message says why.
         """
-        ...
 
 
 class TiledKernel:
-    """K in parts that are computed on request; a `core.iterative.preconditioners.Kernel`.
-
-    Parameters
-    ----------
-    parts : MomentParts
-    """
+    """K in parts that are computed on request; a `core.iterative.preconditioners.Kernel`."""
 
     def __init__(self, parts: MomentParts) -> None:
         self._parts = parts
@@ -134,14 +115,7 @@ class TiledKernel:
 
 
 class NoisyKernel:
-    """K + diag(noise) in parts that are computed on request; a `core.iterative.preconditioners.Kernel`.
-
-    Parameters
-    ----------
-    kernel : Kernel
-        K.
-    noise : (n,) array
-    """
+    """K + diag(noise) in parts that are computed on request; a `core.iterative.preconditioners.Kernel`."""
 
     def __init__(self, kernel: Kernel, noise: np.ndarray) -> None:
         self._kernel, self._noise = kernel, noise
@@ -169,18 +143,8 @@ class NoisyKernel:
 class TiledCovariance(BlockedCovariance):
     """Compiled theta -> (m, K, noise), in O(n) memory.
 
-    Parameters
-    ----------
-    mean, covariance : TensorVariable
-        Graphs of theta.
-    theta : TensorVariable
-    compile_function : Compiler
-
-    Raises
-    ------
-    UnsupportedGraphError
-        If the covariance has no form with parts, has a whole n x n matrix among its inputs, or an operation without a
-        known derivative.
+    A covariance that has no form with parts, has a whole n x n matrix among its inputs, or an operation without a known
+    derivative is refused.
     """
 
     def __init__(
@@ -200,10 +164,7 @@ class TiledCovariance(BlockedCovariance):
     def moments(self, theta: np.ndarray) -> TiledMoments:
         """Return the mean, K in parts, and the noise at theta.
 
-        Raises
-        ------
-        UnsupportedGraphError
-            If an input of the instructions is a whole matrix, and there are more than 10,000 points.
+        A whole matrix among the inputs of the instructions is refused for more than 10,000 points.
         """
         mean, *values = self._at(theta)
         inputs = by_kind(values, self._shape)

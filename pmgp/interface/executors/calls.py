@@ -52,18 +52,7 @@ class WorkerError(RuntimeError):
 
 
 class Ended(NamedTuple):
-    """A call that has ended.
-
-    Attributes
-    ----------
-    number : int
-        Its place among the calls.
-    result : object
-    where : str
-        Machine and process.
-    seconds : float
-        By the clock.
-    """
+    """A call that has ended: its place among the calls, its result, the machine and process, and its seconds."""
 
     number: int
     result: Any
@@ -74,12 +63,8 @@ class Ended(NamedTuple):
 class Work(Protocol):
     """Calls that workers are to make, and signs of their progress.
 
-    Attributes
-    ----------
-    advice : str
-        Says in an error what is kept, and how to continue.
-    stall_limit : float
-        Seconds without progress, and without the end of a call, after which workers count as stalled.
+    `advice` says in an error what is kept, and how to continue. Workers count as stalled after `stall_limit` seconds
+    without progress and without the end of a call.
     """
 
     advice: str
@@ -87,28 +72,19 @@ class Work(Protocol):
 
     def begin(self) -> Sequence[Callable[[], Any]]:
         """Let workers begin, and return the calls, in the same order each time; they can be pickled."""
-        ...
 
     def moved(self) -> Any:
         """Return anything that differs from its last value after progress within a call."""
-        ...
 
     def ended(self, one: Ended) -> None:
         """Take a call that has ended."""
-        ...
 
     def stop(self) -> None:
         """Tell the workers to stop."""
-        ...
 
 
 def check_executor(executor: Executors | None, stall_limit: float, flush_every: float = 0.0) -> None:
-    """Refuse what is neither an executor nor makes one, and a limit below the time between two signs of progress.
-
-    Raises
-    ------
-    TypeError, ValueError
-    """
+    """Refuse what is neither an executor nor makes one, and a limit below the time between two signs of progress."""
     if executor is not None and not isinstance(executor, Executor) and not callable(executor):
         raise TypeError(
             f"executor must be a concurrent.futures.Executor or a function that makes one, not {executor!r}; a Dask "
@@ -123,16 +99,8 @@ def check_executor(executor: Executors | None, stall_limit: float, flush_every: 
 def run_all(executors: Executors | None, work: Work) -> None:
     """Make all calls on workers, each again if its worker dies, or one after another in this process.
 
-    Parameters
-    ----------
-    executors : Executor, or a function without arguments that makes one
-        A function is called again where a worker's death breaks the executor. None makes the calls here.
-    work : Work
-
-    Raises
-    ------
-    WorkerError
-        If a worker lacks a package, if workers die, or if nothing moves for longer than the limit.
+    A function `executors` is called again where a worker's death breaks the executor; None makes the calls here. A
+    worker that lacks a package, workers that die, and a stall raise a WorkerError.
     """
     if executors is None:
         for number, call in enumerate(work.begin()):

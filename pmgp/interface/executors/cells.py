@@ -13,16 +13,9 @@ from pmgp.interface.executors.calls import STALL_LIMIT, Ended, Executors, run_al
 class Cells:
     """Calls by name, as work for an executor.
 
-    Parameters
-    ----------
-    calls : mapping
-        Functions without arguments; they are pickled by value.
-    keep : callable
-        Takes the name of a call and its result, in this process, as soon as the call has ended.
-    advice : str
-        Says in an error what is kept, and how to continue.
-    stall_limit : float
-        Seconds without the end of a call after which workers count as stalled.
+    The calls take no arguments, and are pickled by value. In this process, `keep` takes the name of a call and its
+    result, as soon as the call has ended. `advice` says in an error what is kept, and how to continue. Workers count as
+    stalled after `stall_limit` seconds without the end of a call.
     """
 
     def __init__(

@@ -15,21 +15,8 @@ CONNECTION = 60.0
 def executor_of(workers: int | None, cluster: str | None) -> Executors | None:
     """Return a function that makes an executor, or None without words.
 
-    Parameters
-    ----------
-    workers : int or None
-        A number of processes on this machine.
-    cluster : str or None
-        The address of a Dask scheduler, such as ``tcp://127.0.0.1:8786``. This connects to it.
-
-    Raises
-    ------
-    ValueError
-        If both are given, or if the number is not positive.
-    ImportError
-        If Dask is not installed.
-    OSError
-        If no scheduler answers at the address.
+    `workers` is a number of processes on this machine, and `cluster` the address of a Dask scheduler, such as
+    ``tcp://127.0.0.1:8786``, to which this connects.
     """
     if workers is not None and cluster is not None:
         raise ValueError("give a number of workers on this machine, or the address of a cluster, and not both")

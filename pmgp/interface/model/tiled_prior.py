@@ -19,13 +19,7 @@ from pmgp.interface.model.time_series import is_markov
 
 
 def refuse_constant_inputs(model: pm.Model) -> None:
-    """Refuse constant inputs of many points, from which PyMC makes identity matrices when a model is set up.
-
-    Raises
-    ------
-    ModelError
-        It names the multivariate normal variable.
-    """
+    """Refuse constant inputs of many points, from which PyMC makes identity matrices when a model is set up."""
     for rv in model.basic_RVs:
         points = rv.type.shape[-1] if isinstance(rv.owner.op, MvNormalRV) else None
         if points is not None and points > tiled.LARGEST_WHOLE:
@@ -38,22 +32,7 @@ def refuse_constant_inputs(model: pm.Model) -> None:
 class TiledPrior:
     """The function from theta to the mean of f and its covariance in tiles, for models with one latent vector.
 
-    Parameters
-    ----------
-    model : pymc.Model
-    latent : LatentVector or LatentPieces
-    theta : ThetaVector
-    backend : Backend
-
-    Attributes
-    ----------
-    initial_moments : tuple of (n,) arrays
-        Means and variances of f at the initial theta, with the data that were read last.
-
-    Raises
-    ------
-    ModelError
-        If there are several latent vectors, f is a time series, or its covariance cannot be computed in tiles.
+    Several latent vectors and time series are refused, and so are covariances that cannot be computed in tiles.
     """
 
     markov: ClassVar[bool] = False

@@ -72,10 +72,7 @@ def tasks(model: pm.Model, settings: RunSettings, initvals: object, draws: int) 
 def run_task(step: bytes, task: ChainTask, permit: Permit) -> None:
     """Draw a chain in a worker of an executor.
 
-    Raises
-    ------
-    StoreError
-        If the worker does not share the run's folder, or cannot write to it.
+    A worker needs the run's folder, and must be able to write to it.
     """
     permit.check()
     try:
@@ -88,16 +85,7 @@ def run_task(step: bytes, task: ChainTask, permit: Permit) -> None:
 
 
 class ChainWork:
-    """The chains of a run, as work for an executor.
-
-    Parameters
-    ----------
-    step : RecordedStep
-    chains : sequence of ChainTask
-    stall_limit : float
-    progress : Progress
-        Shows the iterations in the store.
-    """
+    """The chains of a run, as work for an executor."""
 
     def __init__(self, step: RecordedStep, chains: Sequence[ChainTask], stall_limit: float, progress: Progress) -> None:
         self.run, self.chains, self.stall_limit = step.run, chains, stall_limit
@@ -130,26 +118,10 @@ class ChainWork:
 def complete(
     executors: Executors, step: RecordedStep, chains: Sequence[ChainTask], shows: bool, stall_limit: float
 ) -> None:
-    """Run all chains to their ends, with one progress bar, and log where each was drawn.
+    """Run all chains to their ends, with one progress bar, and log where each was drawn, if this `shows`.
 
-    Parameters
-    ----------
-    executors : Executor, or a function without arguments that makes one
-        A function is called again if a worker's death breaks the executor.
-    step : RecordedStep
-    chains : sequence of ChainTask
-    shows : bool
-        Whether progress is shown, and the table of workers logged.
-    stall_limit : float
-        Seconds without a new iteration in the store after which workers count as stalled.
-
-    Raises
-    ------
-    WorkerError
-        If the step method cannot be pickled, the package is missing on a worker or has another version there, or
-        workers die or stall.
-    StoreError
-        If a worker does not share the folder, or cannot write to it.
+    Workers that die are replaced if `executors` makes them; those that stall, lack a package or do not share the folder
+    raise an error.
     """
     columns = (TextColumn("Chains"), BarColumn(), TextColumn("{task.completed} of {task.total} iterations"))
     with Progress(*columns, TimeElapsedColumn(), disable=not shows) as progress:

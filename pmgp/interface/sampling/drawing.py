@@ -15,7 +15,7 @@ from pymc.step_methods.compound import BlockedStep, CompoundStep, flatten_steps
 
 from pmgp.interface.executors import STALL_LIMIT, Executors
 from pmgp.interface.sampling.chain_tasks import complete, tasks
-from pmgp.interface.sampling.going_on import enough, more_draws, progress_towards
+from pmgp.interface.sampling.effective_draws import enough, more_draws, progress_towards
 from pmgp.interface.sampling.recorded_step import RecordedStep, chain_folder
 from pmgp.interface.sampling.report import ENOUGH, report
 from pmgp.interface.sampling.stored_chain import recovered, seconds_spent

@@ -25,15 +25,8 @@ ADDRESS = re.compile(r"0x[0-9a-f]+")
 def of_model(model: pm.Model) -> dict[str, Any]:
     """Return the parts of a model that determine its posterior, as plain values.
 
-    Parameters
-    ----------
-    model : pymc.Model
-
-    Returns
-    -------
-    dict
-        ``variables``, each with shape, kind of values and transform; ``observed``, each with a digest of its values;
-        ``graph``, a digest of everything else.
+    These are ``variables``, each with shape, kind of values and transform; ``observed``, each with a digest of its
+    values; and ``graph``, a digest of everything else.
     """
     start = model.initial_point(random_seed=0)
     kinds = {model.rvs_to_values[rv].name: kind for rv, kind in model.rvs_to_transforms.items()}

@@ -24,17 +24,8 @@ ITERATIONS = 100
 def fitted_gaussian(model: pm.Model, *, progressbar: bool, quiet: bool) -> OptimizedInducing | None:
     """Fit the Gaussian of the whitened values and the hyper-parameters that maximize the bound.
 
-    Parameters
-    ----------
-    model : pymc.Model
-    progressbar, quiet : bool
-        Whether to show the optimization, and whether to log nothing.
-
-    Returns
-    -------
-    OptimizedInducing or None
-        None if the model has no process on inducing inputs, or if the bound cannot be optimized; a warning gives the
-        reason.
+    It is None if the model has no process on inducing inputs, or if the bound cannot be optimized, for which a warning
+    gives the reason.
     """
     try:
         process = inducing_process(model)
@@ -58,12 +49,7 @@ def fitted_gaussian(model: pm.Model, *, progressbar: bool, quiet: bool) -> Optim
 def follow(step: BlockedStep | CompoundStep, found: OptimizedInducing, model: pm.Model) -> None:
     """Let a step method for several outputs use the Gaussian, because a search for modes of classes may end anywhere.
 
-    Parameters
-    ----------
-    step : step method
-        Other step methods, and those for one output, do not change.
-    found : OptimizedInducing
-    model : pymc.Model
+    Other step methods, and those for one output, do not change.
     """
     for method in step.methods if isinstance(step, CompoundStep) else [step]:
         if found.several and isinstance(method, SparseGibbs):

@@ -17,10 +17,7 @@ EVERY = 0.2
 def end_with_parent(main: int) -> None:
     """End this process soon after its parent, whatever it is doing; do nothing in the process `main` itself.
 
-    Parameters
-    ----------
-    main : int
-        The number of the process that made the workers, directly or through a fork server.
+    `main` is the number of the process that made the workers, directly or through a fork server.
     """
     if os.getpid() != main and hasattr(os, "getppid"):
         threading.Thread(target=_watch, args=(main, os.getppid()), daemon=True).start()

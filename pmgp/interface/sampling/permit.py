@@ -20,11 +20,7 @@ PERMIT = "workers"
 class Permit(NamedTuple):
     """A permit to draw into a run's folder.
 
-    Attributes
-    ----------
-    run : Path
-    token : str
-        What the file holds, different for each call.
+    The file holds the token, which is different for each call.
     """
 
     run: Path
@@ -45,12 +41,7 @@ class Permit(NamedTuple):
             return False
 
     def check(self) -> None:
-        """Refuse to draw where the folder is not that of the process that gave the task.
-
-        Raises
-        ------
-        StoreError
-        """
+        """Refuse to draw where the folder is not that of the process that gave the task."""
         if not self.holds():
             raise StoreError(
                 f"the worker on {platform.node()} does not find this run in {self.run}: give as out= a folder that "

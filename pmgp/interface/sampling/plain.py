@@ -29,10 +29,7 @@ BIT_GENERATORS = {"MT19937", "PCG64", "PCG64DXSM", "Philox", "SFC64"}
 def to_bytes(value: Any) -> bytes:
     """Return a value made of plain values, arrays, containers and registered classes as bytes.
 
-    Raises
-    ------
-    TypeError
-        For anything else; it names the place in the value.
+    Anything else raises a TypeError that names the place in the value.
     """
     arrays: list[np.ndarray] = []
     tree = json.dumps(_encoded(value, arrays, "the value"))
@@ -45,10 +42,7 @@ def to_bytes(value: Any) -> bytes:
 def from_bytes(data: bytes) -> Any:
     """Return what `to_bytes` wrote, bit for bit.
 
-    Raises
-    ------
-    ValueError
-        If it was not written by `to_bytes`, or holds a type that is unknown or has other attributes in this version.
+    A type that is unknown, or has other attributes in this version, raises a ValueError.
     """
     buffer = io.BytesIO(data)
     arrays = []

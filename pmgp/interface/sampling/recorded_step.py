@@ -32,22 +32,9 @@ def chain_folder(run: Path, chain: int) -> Path:
 class RecordedStep(CompoundStep):
     """A step method with a store.
 
-    Parameters
-    ----------
-    inner : BlockedStep or CompoundStep
-        The step method that makes the draws.
-    run : Path
-        The run's folder.
-    first_key : int
-        The last part of the spawn key of the first chain's random generator. PyMC does not tell step methods the number
-        of their chain, but the key of their generator gives it.
-    flush_every : float
-        Seconds between two writes of draws and state; zero to write every iteration.
-
-    Raises
-    ------
-    ValueError
-        For step methods in which chains depend on each other.
+    PyMC does not tell step methods the number of their chain, but the last part of the spawn key of their generator
+    gives it; `first_key` is that of the first chain. Draws and state are written every `flush_every` seconds, or in
+    every iteration. Step methods in which chains depend on each other are refused.
     """
 
     def __init__(self, inner: BlockedStep | CompoundStep, run: Path, first_key: int, flush_every: float) -> None:

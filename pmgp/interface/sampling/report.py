@@ -90,11 +90,6 @@ def convergence(posterior: xr.Dataset) -> Convergence | None:
     It is None for fewer than ten draws in each chain. An element with the same value in all chains is constant, and is
     left out. An element that never moves within a chain has no effective draws if the chains differ; ArviZ counts all
     of its draws as effective.
-
-    Parameters
-    ----------
-    posterior : Dataset
-        Draws with dimensions ``chain`` and ``draw``.
     """
     if posterior.sizes["draw"] < MIN_DRAWS:
         return None

@@ -135,8 +135,8 @@ def sample(
     recommendation = _recommended(model, options) if step is None else None
     if recommendation is not None and recommendation.weighted and out is None and "initvals" not in options:
         needed = min(int(draws) * int(chains), ENOUGH) if ess is None else ess
-        aside = Seed.of(random_seed).aside()
-        drawn = weighted(model, needed, aside, executor, _compilation(options), **_shown(options))
+        generator = Seed.from_random_seed(random_seed).separate_generator()
+        drawn = weighted(model, needed, generator, executor, _compilation(options), **_shown(options))
         if drawn is not None:
             return drawn
     made = _assembled(model, step if recommendation is None else recommendation.steps(), options)
@@ -151,13 +151,13 @@ def sample(
         min(4, max(1, (os.cpu_count() or 2) // 2)) if cores is None else int(cores),
         ess,
         MOST * int(draws) if max_draws is None else int(max_draws),
-        Seed.of(random_seed),
+        Seed.from_random_seed(random_seed),
     )
     initvals = options.pop("initvals", None)
     if initvals is None:
         found = fitted_gaussian(model, **_shown(options))
         if found is not None:
-            initvals = found.initvals(settings.chains, settings.seed.aside())
+            initvals = found.initvals(settings.chains, settings.seed.separate_generator())
             if recommendation is not None:
                 follow(made, found, model)
     if folder is not None:

@@ -18,11 +18,7 @@ ADVICE = "Results that were there are in the folder out=, if one was given; the 
 class StoredCells:
     """Results by name, each in a file with the settings that it was made with, or in memory without a folder.
 
-    Parameters
-    ----------
-    settings : mapping
-        All that determines the results, fit for JSON.
-    out : str, Path or None
+    The settings must be all that determines the results, and fit for JSON.
     """
 
     def __init__(self, settings: Mapping[str, Any], out: str | Path | None) -> None:
@@ -35,19 +31,8 @@ class StoredCells:
     ) -> str:
         """Make the calls that have no result yet, and return a table of what ran where and for how long.
 
-        Parameters
-        ----------
-        calls : mapping
-            Their results are fit for JSON.
-        executors, stall_limit
-            See `run_all`.
-        shows : str or None
-            The words before a progress bar, or None for no bar.
-
-        Raises
-        ------
-        StoreError
-            If the folder has results that were made with other settings, or cannot be written to.
+        The results must be fit for JSON, and results in the folder must have been made with the same settings. `shows`
+        are the words before a progress bar, or None for no bar.
         """
         self.results |= {name: found for name in calls if (found := self._stored(name)) is not None}
         new = {name: call for name, call in calls.items() if name not in self.results}

@@ -69,16 +69,9 @@ class Iteration(NamedTuple):
 class Recovered(NamedTuple):
     """The part of a stored chain that is whole.
 
-    Attributes
-    ----------
-    iterations : int
-        The number of iterations before the last whole state; zero if the chain has to start again.
-    end : int
-        The end of their draws in the file.
-    state : bytes or None
-        The seconds that were spent until then, and the state.
-    damage : str or None
-        A description of damage, other than a truncated last block.
+    These are the iterations before the last whole state, zero if the chain has to start again; the end of their draws
+    in the file; the seconds that were spent until then, with the state; and a description of damage other than a
+    truncated last block.
     """
 
     iterations: int
@@ -111,15 +104,7 @@ def seconds_spent(folder: Path) -> float:
 class StoredChain:
     """A chain's folder, opened to continue the chain; no other process may have it open.
 
-    Parameters
-    ----------
-    folder : Path
-        It is made if it does not exist.
-
-    Raises
-    ------
-    StoreError
-        If another process writes to it.
+    The folder is made if it does not exist.
     """
 
     def __init__(self, folder: Path) -> None:

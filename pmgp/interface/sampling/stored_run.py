@@ -21,25 +21,21 @@ from pmgp.interface.sampling.stored_chain import DRAWS, STATE, Recovered, StoreE
 MANIFEST, START = "run.json", "start"
 FORMAT = 1
 # The last part of a spawn key that no chain gets, since theirs count from zero.
-ASIDE = 2**32 - 1
+SEPARATE = 2**32 - 1
 
 
 @dataclass(frozen=True)
 class Seed:
     """The seed of all random numbers of a run.
 
-    Attributes
-    ----------
-    bit_generator : str
-    sequence : dict
-        The state of the seed sequence from which those of the chains are spawned.
+    `sequence` is the state of the seed sequence from which those of the chains are spawned.
     """
 
     bit_generator: str
     sequence: dict[str, Any]
 
     @classmethod
-    def of(cls, random_seed: Any) -> Seed:
+    def from_random_seed(cls, random_seed: Any) -> Seed:
         """Return the seed that PyMC would make from ``random_seed``; None becomes a new seed."""
         generator = get_random_generator(random_seed).bit_generator
         sequence = generator.seed_seq.state
@@ -54,9 +50,9 @@ class Seed:
             raise StoreError(f"{self.bit_generator!r} is no bit generator of NumPy's")
         return np.random.Generator(getattr(np.random, self.bit_generator)(np.random.SeedSequence(**self.sequence)))
 
-    def aside(self) -> np.random.Generator:
+    def separate_generator(self) -> np.random.Generator:
         """Return a generator for draws before the chains begin, which does not affect their streams."""
-        key = (*self.sequence["spawn_key"], ASIDE)
+        key = (*self.sequence["spawn_key"], SEPARATE)
         return np.random.default_rng(np.random.SeedSequence(self.sequence["entropy"], spawn_key=key))
 
     @property
@@ -82,16 +78,7 @@ class RunSettings:
 class StoredRun:
     """A run in a folder.
 
-    Attributes
-    ----------
-    folder : Path
-    settings : RunSettings
-    model : dict
-        The result of `fingerprint.of_model`.
-    steps : list of str
-        The result of `fingerprint.of_steps`.
-    versions : dict
-        Versions of the packages on which results depend.
+    `model` and `steps` are the results of `fingerprint`, and `versions` those of the packages on which results depend.
     """
 
     folder: Path
@@ -104,12 +91,7 @@ class StoredRun:
     def create(cls, folder: Path, settings: RunSettings, model: Any, step: Any, initvals: Any) -> StoredRun:
         """Begin a run in a new or an empty folder, with the current state of its step methods.
 
-        Raises
-        ------
-        StoreError
-            If the folder is not empty.
-        TypeError
-            For ``initvals`` that are not made of numbers, names and arrays.
+        ``initvals`` must be made of numbers, names and arrays.
         """
         check_free(folder)
         folder.mkdir(parents=True, exist_ok=True)
@@ -120,13 +102,7 @@ class StoredRun:
 
     @classmethod
     def load(cls, folder: Path) -> StoredRun:
-        """Return the run in a folder.
-
-        Raises
-        ------
-        StoreError
-            If there is no run, or its description cannot be read.
-        """
+        """Return the run in a folder."""
         try:
             document = json.loads((folder / MANIFEST).read_bytes())
         except FileNotFoundError:
@@ -158,12 +134,7 @@ class StoredRun:
         return [recovered(chain_folder(self.folder, chain)) for chain in range(self.settings.chains)]
 
     def check(self, model: Any, step: Any) -> None:
-        """Refuse a model or step methods that are not those of the run.
-
-        Raises
-        ------
-        StoreError
-        """
+        """Refuse a model or step methods that are not those of the run."""
         different = fingerprint.differences(self.model, fingerprint.of_model(model))
         if different:
             raise StoreError(f"the run in {self.folder} was made with another model: {'; '.join(different)}")
@@ -181,12 +152,7 @@ class StoredRun:
 
 
 def check_free(folder: Path) -> None:
-    """Refuse a folder that is not empty.
-
-    Raises
-    ------
-    StoreError
-    """
+    """Refuse a folder that is not empty."""
     if folder.exists() and (not folder.is_dir() or _occupied(folder)):
         raise StoreError(f"{folder} is not empty: continue its run with pmgp.resume, or give another folder as out=")
 

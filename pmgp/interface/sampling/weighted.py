@@ -35,21 +35,8 @@ def weighted(
 ) -> xr.DataTree | None:
     """Draw by importance sampling from the maximum of the posterior.
 
-    Parameters
-    ----------
-    model : pymc.Model
-    needed : float
-        Number of effective draws. If the first draws can be trusted but are worth fewer, a larger number is made once.
-    random_seed, executor, compile_kwargs
-        See `importance`.
-    progressbar, quiet : bool
-        Whether progress is shown, and whether nothing is logged.
-
-    Returns
-    -------
-    DataTree or None
-        The draws, with the diagnosis as their report. None if the weights cannot be trusted, or are worth too few
-        draws; a message gives the diagnosis.
+    If the first draws can be trusted but are worth fewer than `needed`, a larger number is made once. The result is
+    None if the weights cannot be trusted, or are worth too few draws; a message gives the diagnosis.
     """
     try:
         with warnings.catch_warnings():

@@ -26,17 +26,7 @@ KINDS = ("leaf", "product", "diagonal")
 
 
 class ProgramTile:
-    """A tile from the instructions of a program.
-
-    Parameters
-    ----------
-    code : list of Instruction
-
-    Raises
-    ------
-    UnsupportedGraphError
-        If `jax.numpy` lacks a function.
-    """
+    """A tile from the instructions of a program."""
 
     def __init__(self, code: list[Instruction]) -> None:
         self._code = [in_namespace(step, jnp) for step in code]
@@ -104,18 +94,7 @@ def _leaf(inputs: TileInputs, values: np.ndarray) -> tuple[dict[str, Any], np.nd
 class JaxTiledCovariance(TiledCovariance):
     """Theta -> (m, K, noise) in O(n) memory, whose products and gradients JAX computes.
 
-    Parameters
-    ----------
-    mean, covariance : TensorVariable
-        Graphs of theta.
-    theta : TensorVariable
-    compile_function : Compiler
-    settings : Settings
-
-    Raises
-    ------
-    UnsupportedGraphError
-        As `TiledCovariance`, or if `jax.numpy` lacks a function.
+    Graphs that `TiledCovariance` refuses, and those with a function that `jax.numpy` lacks, are refused.
     """
 
     def __init__(

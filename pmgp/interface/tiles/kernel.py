@@ -19,13 +19,7 @@ NEGLIGIBLE = 0.1
 
 
 class Products:
-    """Compiled products with K and its gradients, one for each number of columns and each precision.
-
-    Parameters
-    ----------
-    tile : Tile
-    settings : Settings
-    """
+    """Compiled products with K and its gradients, one for each number of columns and each precision."""
 
     def __init__(self, tile: Tile, settings: Settings) -> None:
         self._tile, self._settings = tile, settings
@@ -35,10 +29,7 @@ class Products:
     def product(self, inputs: TileInputs, vectors: np.ndarray, single: bool) -> np.ndarray:
         """Multiply K by columns: (n, k) -> (n, k).
 
-        Raises
-        ------
-        MemoryError
-            If the smallest tiles take more memory than is given.
+        The smallest tiles must not take more memory than is given.
         """
         size, number = vectors.shape
         # Conjugate gradients drop columns that have converged: a few numbers of columns serve for all.
@@ -73,12 +64,7 @@ class Products:
     def single(self, inputs: TileInputs, noise: np.ndarray, largest: float) -> bool:
         """Decide whether products may be in single precision, and say why in `words`.
 
-        Parameters
-        ----------
-        inputs : TileInputs
-        noise : (n,) array
-        largest : float
-            The largest variance.
+        `largest` is the largest variance.
         """
         asked = self._settings.precision
         if asked != "auto":
@@ -117,14 +103,7 @@ class Parts(Protocol):
 class JaxKernel:
     """K in parts that are computed on request; a `core.iterative.preconditioners.Kernel`.
 
-    Parameters
-    ----------
-    parts : Parts
-        Parts of K in double precision.
-    products : Products
-    inputs : TileInputs
-    single : bool
-        Whether products are in single precision.
+    The `parts` are in double precision, and serve for all but products, which may be in `single` precision.
     """
 
     def __init__(self, parts: Parts, products: Products, inputs: TileInputs, single: bool = False) -> None:

@@ -13,16 +13,7 @@ from pmgp.core.tiles.blocks import TILES
 
 @dataclass(frozen=True)
 class Settings:
-    """Settings of products.
-
-    Parameters
-    ----------
-    memory : float
-        Bytes that a product may take beside its inputs, on each device.
-    precision : {"auto", "float32", "float64"}
-        The precision of tiles.
-    mesh : jax.sharding.Mesh or None
-    """
+    """Settings of products: the precision of tiles, and the bytes that a product may take on each device."""
 
     memory: float
     precision: str
@@ -30,17 +21,7 @@ class Settings:
 
 
 def mesh_of(devices: Any) -> Any:
-    """Return a mesh of devices along one axis, or None for the single device that JAX chooses.
-
-    Parameters
-    ----------
-    devices : None, "all" or sequence of jax.Device
-
-    Raises
-    ------
-    ValueError
-        If `devices` is empty or no such value.
-    """
+    """Return a mesh of devices along one axis, or None for the single device that JAX chooses."""
     if devices is None:
         return None
     chosen = jax.devices() if isinstance(devices, str) and devices == "all" else devices

@@ -39,12 +39,7 @@ class EffectiveDraws:
     """A progress bar over effective draws, which `pymc.sample` calls with every draw.
 
     Their number is measured between two calls of `pymc.sample`; in the meantime the bar extrapolates the rate so far.
-
-    Parameters
-    ----------
-    progress : rich.progress.Progress
-    ess : float
-        The goal.
+    `ess` is the goal.
     """
 
     def __init__(self, progress: Progress, ess: float) -> None:
