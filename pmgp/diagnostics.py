@@ -149,12 +149,7 @@ def ess_per_second(idata: xr.DataTree, var_names: Sequence[str] | None = None) -
     table = arviz.summary(posterior, kind="diagnostics", round_to="none")
     bulk = table["ess_bulk"].astype(float)
     ess = float(bulk.min())
-    return {
-        "variable": str(bulk.idxmin()),
-        "ess": ess,
-        "seconds": seconds,
-        "ess_per_second": ess / seconds,
-    }
+    return {"variable": str(bulk.idxmin()), "ess": ess, "seconds": seconds, "ess_per_second": ess / seconds}
 
 
 def operation_counts(idata: xr.DataTree) -> dict[str, float]:

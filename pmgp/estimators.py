@@ -3,10 +3,4 @@
 from pmgp.core.estimators import AnnealedImportanceSampling, ImportanceSampling, OrthantSampling, SequentialSampling
 from pmgp.core.markov import PathSampling
 
-__all__ = [
-    "AnnealedImportanceSampling",
-    "ImportanceSampling",
-    "OrthantSampling",
-    "PathSampling",
-    "SequentialSampling",
-]
+__all__ = ["AnnealedImportanceSampling", "ImportanceSampling", "OrthantSampling", "PathSampling", "SequentialSampling"]

@@ -159,6 +159,6 @@ def test_a_point_is_known_by_its_numbers(kind):
     """Whatever they are kept in, a zero having two signs."""
     vector = ThetaVector([pt.dscalar("a"), pt.dvector("b")], {"a": 0.0, "b": np.zeros(2)}, Compiler())
     theta = np.array([0.5, -0.0, 2.0])
-    assert vector.stands_in({"a": kind(0.5), "b": np.array([0.0, 2.0]), "f": None}, theta)
-    assert not vector.stands_in({"a": kind(0.5), "b": np.array([0.0, np.nextafter(2.0, 3.0)])}, theta)
-    assert not vector.stands_in({"a": kind(0.25), "b": np.array([0.0, 2.0])}, theta)
+    assert vector.agrees({"a": kind(0.5), "b": np.array([0.0, 2.0]), "f": None}, theta)
+    assert not vector.agrees({"a": kind(0.5), "b": np.array([0.0, np.nextafter(2.0, 3.0)])}, theta)
+    assert not vector.agrees({"a": kind(0.25), "b": np.array([0.0, 2.0])}, theta)

@@ -12,9 +12,6 @@ from pymc.distributions.timeseries import AutoRegressiveRV
 from pytensor.compile import SharedVariable
 from pytensor.graph.basic import Constant
 from pytensor.graph.traversal import ancestors, walk
-from pytensor.scalar.basic import Second
-from pytensor.tensor.elemwise import Elemwise
-from pytensor.tensor.shape import Shape, Shape_i
 from pytensor.tensor.variable import TensorVariable
 
 from pmgp.core.markov import Part
@@ -23,6 +20,7 @@ from pmgp.interface.model.fields import field_of, is_field
 from pmgp.interface.model.identification import unidentified
 from pmgp.interface.model.latent_gaussian import LatentGaussianModel
 from pmgp.interface.model.latent_variable import below, find_latents
+from pmgp.interface.model.linear_nodes import inputs_read
 from pmgp.interface.model.missing import hyperparameters, imputed
 from pmgp.interface.model.structure import structure_of
 from pmgp.interface.model.taking_apart import parts_of
@@ -227,12 +225,7 @@ def _read_by(model: pm.Model, graphs: list[TensorVariable]) -> set[Any]:
     """Return the variables whose values graphs read themselves: not shapes alone, nor through a random variable."""
 
     def inputs(variable: Any) -> list[Any]:
-        node = variable.owner
-        if node is None or variable in model.basic_RVs or isinstance(node.op, Shape | Shape_i):
-            return []
-        # A fill reads only the shape of its first input.
-        filled = isinstance(node.op, Elemwise) and isinstance(node.op.scalar_op, Second)
-        return node.inputs[1:] if filled else node.inputs
+        return [] if variable.owner is None or variable in model.basic_RVs else inputs_read(variable.owner)
 
     return set(walk(graphs, inputs))
 

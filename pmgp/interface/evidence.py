@@ -109,7 +109,7 @@ def log_likelihood(
     method = named_estimator(estimator, parts)
     draws = 64 if getattr(method, "draws", None) == "auto" else None
     rng = np.random.default_rng(random_seed)
-    with threads_limited(suitable_threads(parts.sites_of(values))):
+    with threads_limited(suitable_threads(parts.latent_vector.sites(values))):
         evaluation = _prepared(
             parts, parts.ravel(values), resolve(approximation, approximations.NAMES, Approximation, "approximation")
         )

@@ -140,7 +140,7 @@ def find_map(
     parts = take_apart(model, latent, values, compile_kwargs)
     parts.checks.refuse_discrete()
     objective = Objective(model, parts, method, prior)
-    with threads_limited(suitable_threads(parts.sites_of(values))):
+    with threads_limited(suitable_threads(parts.latent_vector.sites(values))):
         found = _maximize(objective, parts.ravel(values), max_iterations)
         q = objective.fit(found.x)
     if q is None:
@@ -163,7 +163,7 @@ class Objective:
         self.approximation = approximation
         self.prior = prior
         graph = _log_prior_without_jacobian(model, parts)
-        self._log_prior = CompiledWhenCalled(partial(parts.compile_gradient, [], graph))
+        self._log_prior = CompiledWhenCalled(partial(parts.theta.compile_gradient, [], graph))
 
     def __call__(self, theta: np.ndarray) -> tuple[float, np.ndarray]:
         """Return the value and the gradient (dimension,); a very low value and zeros where they do not exist."""

@@ -9,7 +9,7 @@ import xarray as xr
 
 import pmgp
 from pmgp.interface.model.latent_gaussian import ModelError
-from pmgp.interface.model.pieces_given import GrownPiece
+from pmgp.interface.prediction.grown import GrownPiece
 from pmgp.interface.prediction.predictor_rows import PredictorRows
 
 GROUPS, TIMES, DRAWS = 4, 5, 7

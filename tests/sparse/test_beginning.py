@@ -10,7 +10,7 @@ import pytest
 
 import pmgp
 from pmgp.core.inducing import bound
-from pmgp.interface.sparse.beginning import beginning, nothing_told
+from pmgp.interface.sparse.beginning import beginning, uninformative
 from pmgp.interface.sparse.bound import BoundFunction
 from tests.sparse.problems import X, poisson, sparse
 
@@ -70,7 +70,7 @@ def test_what_is_told_is_the_share_of_the_prior_variance():
 
     cross = correlation(X - X[:3].T)
     told = np.einsum("nm,nm->n", cross @ np.linalg.inv(correlation(X[:3] - X[:3].T)), cross)
-    np.testing.assert_allclose(function.parts.told(theta), told[None], rtol=1e-6)
+    np.testing.assert_allclose(function.parts.explained_shares(theta), told[None], rtol=1e-6)
 
 
 def test_where_inducing_inputs_tell_of_others_it_begins_as_it_is():
@@ -86,8 +86,8 @@ def test_observations_at_inducing_inputs_do_not_count():
     model, process = sparse(X[::2])
     function = function_of(model, process)
     theta = function.parts.theta_of(model.initial_point())
-    assert not nothing_told(function, theta)
-    assert nothing_told(function, theta - np.log(50.0) * np.isin(function.parts.theta_names, "lengthscale_log__"))
+    assert not uninformative(function, theta)
+    assert uninformative(function, theta - np.log(50.0) * np.isin(function.parts.theta_names, "lengthscale_log__"))
 
 
 @pytest.mark.full

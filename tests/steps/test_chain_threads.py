@@ -99,8 +99,8 @@ def test_a_chain_that_is_told_nothing_takes_one_thread_in_a_worker(probit_model,
     assert threads_of_a_chain(probit_model, cores=cores) == expected
 
 
-def test_no_more_than_four_are_taken_untold(many):
-    with threads_limited(6, exactly=True), ThreadShare.untold().limited(1000):
+def test_no_more_than_four_are_taken_by_default(many):
+    with threads_limited(6, exactly=True), ThreadShare.default().limited(1000):
         assert blas_threads() == 4
 
 

@@ -10,14 +10,14 @@ from typing import Any
 import jax
 import jax.numpy as jnp
 import numpy as np
-from rich.progress import Progress
+from rich.progress import BarColumn, MofNCompleteColumn, Progress, ProgressColumn, Task, TextColumn, TimeRemainingColumn
+from rich.text import Text
 
 from pmgp.core.deep.likelihoods import JaxLikelihood
 from pmgp.core.deep.network import Network
 from pmgp.core.deep.training import Stage, advance, begin, predictive_density
 from pmgp.interface.deep.checkpoint import load, store
 from pmgp.interface.deep.configuration import samples_at
-from pmgp.interface.deep.progress import fit_progress
 
 HELDOUT_SAMPLES = 50
 
@@ -88,7 +88,7 @@ def train(
     history: list[dict[str, float]] = []
     if checkpoint is not None and checkpoint.exists():
         carried, history = load(checkpoint, carried, mark)
-    with fit_progress(progressbar) as progress:
+    with _progress(progressbar) as progress:
         report = _reporter(progress, plan.steps)
         while not plan.ends(history):
             carried, entry = _block(problem, plan, carried)
@@ -118,3 +118,22 @@ def _block(problem: Problem, plan: Plan, carried: dict[str, Any]) -> tuple[dict[
 def _reporter(progress: Progress, steps: int) -> Callable[[dict[str, float]], None]:
     task = progress.add_task("fit", total=steps, bound=np.nan, heldout=np.nan)
     return lambda entry: progress.update(task, completed=entry["step"], bound=entry["bound"], heldout=entry["heldout"])
+
+
+class _Speed(ProgressColumn):
+    """A column that shows steps per second."""
+
+    def render(self, task: Task) -> Text:
+        return Text(f"{task.speed:.0f} steps/s" if task.speed else "")
+
+
+def _progress(shown: bool) -> Progress:
+    """Return rich's progress bar, whose tasks have the fields `bound` and `heldout`, in nats per observation."""
+    return Progress(
+        TextColumn("bound {task.fields[bound]:.3f}, held out {task.fields[heldout]:.3f}"),
+        BarColumn(),
+        MofNCompleteColumn(),
+        _Speed(),
+        TimeRemainingColumn(),
+        disable=not shown,
+    )

@@ -8,20 +8,27 @@ import numpy as np
 import pytensor
 import pytensor.tensor as pt
 from pymc.distributions.distribution import SymbolicRandomVariable
+from pymc.distributions.moments.means import _mean, maybe_resize
 from pymc.distributions.shape_utils import implicit_size_from_params, rv_size_is_none
 from pymc.pytensorf import normalize_rng_param
+from pytensor.compile import SharedVariable
 from pytensor.graph.basic import Constant, Variable
 from pytensor.tensor.random.utils import normalize_size_param
 from pytensor.tensor.variable import TensorVariable
 
 
 class LatentVariable(SymbolicRandomVariable):
-    """An observation given a latent value and other parameters; subclasses define its draws."""
+    """An observation given a latent value and other parameters; subclasses define its draws, and perhaps its mean."""
 
     @classmethod
     def draw(cls, rng: Any, size: Any, *parameters: TensorVariable) -> tuple[Any, TensorVariable]:
         """Return the next generator, and draws of shape `size`."""
         raise NotImplementedError
+
+    @classmethod
+    def mean(cls, *parameters: TensorVariable) -> TensorVariable:
+        """Return E[y|f]."""
+        raise NotImplementedError(f"no mean of {cls.name} is known")
 
     @classmethod
     def rv_op(cls, *parameters: Any, size: Any = None, rng: Any = None) -> TensorVariable:
@@ -34,6 +41,14 @@ class LatentVariable(SymbolicRandomVariable):
         _check_shapes(size, tensors, cls.ndims_params)
         next_rng, draws = cls.draw(rng, size, *tensors)
         return cls(inputs=[rng, size, *tensors], outputs=[next_rng, draws])(rng, size, *tensors)
+
+
+@_mean.register(LatentVariable)
+def latent_variable_mean(
+    op: LatentVariable, rv: TensorVariable, rng: Any, size: Any, *parameters: TensorVariable
+) -> TensorVariable:
+    """Return E[y|f] for `pymc.distributions.moments.mean`."""
+    return maybe_resize(op.mean(*parameters), size)
 
 
 def _check_shapes(size: Any, parameters: list[TensorVariable], dimensions: Any) -> None:
@@ -104,3 +119,13 @@ def known_observations(observed: Any) -> np.ndarray | None:
     values = np.ma.asanyarray(observed)
     missing = np.isnan(values) if values.dtype.kind == "f" else False
     return np.ma.filled(np.ma.masked_where(missing, values), 0)
+
+
+def value_of(variable: TensorVariable) -> np.ndarray:
+    """Return the current value of a constant, a `pymc.Data`, or a function of these."""
+    if isinstance(variable, Constant):
+        return np.asarray(variable.data)
+    if isinstance(variable, SharedVariable):
+        return np.asarray(variable.get_value())
+    # Small and evaluated once, so not worth compiling.
+    return np.asarray(variable.eval(mode="FAST_COMPILE"))

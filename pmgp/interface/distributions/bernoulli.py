@@ -8,7 +8,6 @@ from typing import Any
 import numpy as np
 import pytensor.tensor as pt
 from pymc.distributions.distribution import Discrete
-from pymc.distributions.moments.means import _mean, maybe_resize
 from pytensor.tensor.random.basic import uniform
 from pytensor.tensor.variable import TensorVariable
 
@@ -40,6 +39,10 @@ class _BernoulliLatent(LatentVariable):
         next_rng, u = uniform(size=size, rng=rng, return_next_rng=True)
         return next_rng, pt.lt(u, cls.inverse_link(f)).astype("int64")
 
+    @classmethod
+    def mean(cls, *parameters: TensorVariable) -> TensorVariable:
+        return cls.inverse_link(*parameters)
+
 
 class BernoulliProbitRV(_BernoulliLatent):
     """Random variable of `BernoulliProbit`."""
@@ -61,14 +64,6 @@ class BernoulliLogitRV(_BernoulliLatent):
     @staticmethod
     def inverse_link(f: TensorVariable) -> TensorVariable:
         return pt.sigmoid(f)
-
-
-@_mean.register(_BernoulliLatent)
-def latent_bernoulli_mean(
-    op: _BernoulliLatent, rv: TensorVariable, rng: Any, size: Any, f: TensorVariable
-) -> TensorVariable:
-    """Return E[y|f] for `pymc.distributions.moments.mean`."""
-    return maybe_resize(op.inverse_link(f), size)
 
 
 class _LatentBernoulli(Discrete):
@@ -161,8 +156,7 @@ def _expected(kind: type[_BernoulliLatent], probability: Callable[..., np.ndarra
     return {
         "probability": Expected(under_normal=probability),
         "complement": Expected(
-            given_f=lambda f: kind.inverse_link(-f),
-            under_normal=lambda mean, variance: probability(-mean, variance),
+            given_f=lambda f: kind.inverse_link(-f), under_normal=lambda mean, variance: probability(-mean, variance)
         ),
     }
 

@@ -13,14 +13,13 @@ from functools import partial
 import numpy as np
 import pymc as pm
 import pytensor.tensor as pt
-from pytensor.compile import SharedVariable
-from pytensor.graph.basic import Constant
 from pytensor.graph.replace import clone_replace
 from pytensor.graph.traversal import ancestors
 from pytensor.tensor.variable import TensorVariable
 
 from pmgp.core.likelihoods import Likelihood
 from pmgp.core.likelihoods.impossible import Impossible
+from pmgp.interface.distributions.base import value_of
 from pmgp.interface.distributions.records import LikelihoodRecord, record_of
 from pmgp.interface.graphs.theta_function import ThetaFunction
 
@@ -46,12 +45,12 @@ class ClosedForm:
 
     def refresh(self, theta: np.ndarray) -> None:
         """Read the data again, and check them and the parameters at a theta that must be possible."""
-        self._observations = _value_of(self.observed)
+        self._observations = value_of(self.observed)
         if self.parameters_at is not None:
             self.parameters_at.refresh_data()
             self.constructor(self._observations, *self.parameters_at(theta))
         else:
-            self._fixed = self.constructor(self._observations, *map(_value_of, self.parameters))
+            self._fixed = self.constructor(self._observations, *map(value_of, self.parameters))
 
     def __call__(self, theta: np.ndarray) -> Likelihood:
         """Return p(y|f, theta), which is zero for every f if the parameters are outside their domain."""
@@ -128,13 +127,3 @@ def class_order(
     order = np.round(first[0] / n).astype(int)
     expected = np.arange(n)[:, None] + n * order
     return order if np.array_equal(first, expected) and set(order) == set(range(len(order))) else None
-
-
-def _value_of(variable: TensorVariable) -> np.ndarray:
-    """Return the current value of a constant, a `pymc.Data`, or a function of these."""
-    if isinstance(variable, Constant):
-        return np.asarray(variable.data)
-    if isinstance(variable, SharedVariable):
-        return np.asarray(variable.get_value())
-    # Small and evaluated once, so not worth compiling.
-    return np.asarray(variable.eval(mode="FAST_COMPILE"))

@@ -8,7 +8,6 @@ import numpy as np
 import pytensor.tensor as pt
 from pymc.distributions.dist_math import check_parameters
 from pymc.distributions.distribution import Discrete
-from pymc.distributions.moments.means import _mean, maybe_resize
 from pytensor.tensor.random.basic import poisson
 from pytensor.tensor.variable import TensorVariable
 
@@ -37,13 +36,10 @@ class LogGaussianCoxRV(LatentVariable):
         rate = pt.minimum(exposure * pt.exp(f), LARGEST_RATE)
         return poisson(rate, size=size, rng=rng, return_next_rng=True)
 
-
-@_mean.register(LogGaussianCoxRV)
-def log_gaussian_cox_mean(
-    op: LogGaussianCoxRV, rv: TensorVariable, rng: Any, size: Any, f: TensorVariable, exposure: TensorVariable
-) -> TensorVariable:
-    """Return E[y|f] for `pymc.distributions.moments.mean`."""
-    return maybe_resize(exposure * pt.exp(f), size)
+    @classmethod
+    def mean(cls, *parameters: TensorVariable) -> TensorVariable:
+        f, exposure = parameters
+        return exposure * pt.exp(f)
 
 
 class LogGaussianCox(Discrete):

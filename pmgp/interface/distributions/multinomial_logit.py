@@ -7,7 +7,6 @@ from typing import Any
 import numpy as np
 import pytensor.tensor as pt
 from pymc.distributions.distribution import Discrete
-from pymc.distributions.moments.means import _mean, maybe_resize
 from pytensor.tensor.random.basic import uniform
 from pytensor.tensor.variable import TensorVariable
 
@@ -34,6 +33,11 @@ class ClassLabelRV(LatentVariable):
         # The largest of f plus independent Gumbel variables.
         return next_rng, pt.argmax(f - pt.log(-pt.log(u)), axis=-1)
 
+    @classmethod
+    def mean(cls, *parameters: TensorVariable) -> TensorVariable:
+        (f,) = parameters
+        return (_probabilities(f) * pt.arange(f.shape[-1])).sum(axis=-1)
+
 
 def _probabilities(f: TensorVariable) -> TensorVariable:
     return pt.special.softmax(f, axis=-1)
@@ -42,12 +46,6 @@ def _probabilities(f: TensorVariable) -> TensorVariable:
 def _log_sum(f: TensorVariable) -> TensorVariable:
     """Return the log of the sum of exp(f_c) along the last axis, without overflow."""
     return pt.logsumexp(f, axis=-1)
-
-
-@_mean.register(ClassLabelRV)
-def class_label_mean(op: ClassLabelRV, rv: TensorVariable, rng: Any, size: Any, f: TensorVariable) -> TensorVariable:
-    """Return the expected label given f, for `pymc.distributions.moments.mean`."""
-    return maybe_resize((_probabilities(f) * pt.arange(f.shape[-1])).sum(axis=-1), size)
 
 
 class MultinomialLogit(Discrete):
@@ -119,9 +117,6 @@ def _of_classes(f: Any) -> TensorVariable:
 
 register(
     LikelihoodRecord(
-        ClassLabelRV,
-        likelihoods.MultinomialLogit,
-        {"probabilities": Expected(given_f=_probabilities)},
-        of_classes=True,
+        ClassLabelRV, likelihoods.MultinomialLogit, {"probabilities": Expected(given_f=_probabilities)}, of_classes=True
     )
 )

@@ -8,7 +8,6 @@ import numpy as np
 import pytensor.tensor as pt
 from pymc.distributions.dist_math import check_parameters
 from pymc.distributions.distribution import Discrete
-from pymc.distributions.moments.means import _mean, maybe_resize
 from pytensor.tensor.random.basic import normal
 from pytensor.tensor.variable import TensorVariable
 
@@ -41,25 +40,16 @@ class OrdinalProbitRV(LatentVariable):
         next_rng, noisy = normal(f, noise, size=size, rng=rng, return_next_rng=True)
         return next_rng, _thresholds_below(noisy, thresholds)
 
+    @classmethod
+    def mean(cls, *parameters: TensorVariable) -> TensorVariable:
+        """Return the sum over s > 0 of P(y >= s|f)."""
+        f, thresholds, noise = parameters
+        return ndtr((pt.expand_dims(f, -1) - thresholds) / pt.expand_dims(noise, -1)).sum(axis=-1)
+
 
 def _thresholds_below(f: TensorVariable, thresholds: TensorVariable) -> TensorVariable:
     """Return the category of f, which is the number of smaller thresholds."""
     return pt.gt(pt.expand_dims(f, -1), thresholds).sum(axis=-1).astype("int64")
-
-
-@_mean.register(OrdinalProbitRV)
-def ordinal_probit_mean(
-    op: OrdinalProbitRV,
-    rv: TensorVariable,
-    rng: Any,
-    size: Any,
-    f: TensorVariable,
-    thresholds: TensorVariable,
-    noise: TensorVariable,
-) -> TensorVariable:
-    """Return the expected label given f, the sum over s > 0 of P(y >= s|f), for `pymc.distributions.moments.mean`."""
-    above = ndtr((pt.expand_dims(f, -1) - thresholds) / pt.expand_dims(noise, -1))
-    return maybe_resize(above.sum(axis=-1), size)
 
 
 class OrdinalProbit(Discrete):

@@ -7,7 +7,6 @@ from typing import Any
 import numpy as np
 import pytensor.tensor as pt
 from pymc.distributions.distribution import Continuous
-from pymc.distributions.moments.means import _mean, maybe_resize
 from pytensor.tensor.random.basic import normal
 from pytensor.tensor.variable import TensorVariable
 
@@ -33,13 +32,10 @@ class StochasticVolatilityRV(LatentVariable):
         next_rng, standard = normal(size=size, rng=rng, return_next_rng=True)
         return next_rng, pt.exp(f) * standard
 
-
-@_mean.register(StochasticVolatilityRV)
-def stochastic_volatility_mean(
-    op: StochasticVolatilityRV, rv: TensorVariable, rng: Any, size: Any, f: TensorVariable
-) -> TensorVariable:
-    """Return E[y|f] for `pymc.distributions.moments.mean`, which is zero."""
-    return maybe_resize(pt.zeros_like(f), size)
+    @classmethod
+    def mean(cls, *parameters: TensorVariable) -> TensorVariable:
+        (f,) = parameters
+        return pt.zeros_like(f)
 
 
 class StochasticVolatility(Continuous):

@@ -7,17 +7,15 @@ the same time, whatever it computes. A compiler would fuse such passes; here eac
 from __future__ import annotations
 
 from functools import reduce
-from itertools import pairwise
 from typing import Any
 
 import numpy as np
 import pytensor.scalar as ps
 import pytensor.tensor as pt
-from pytensor.graph.basic import Apply, Constant
+from pytensor.graph.basic import Apply
 from pytensor.graph.op import Op
 from pytensor.graph.rewriting.basic import in2out, node_rewriter
 from pytensor.graph.rewriting.utils import rewrite_graph
-from pytensor.tensor.basic import Split
 from pytensor.tensor.elemwise import CAReduce, Elemwise
 from pytensor.tensor.variable import TensorVariable
 
@@ -29,7 +27,7 @@ def rewritten(outputs: list[TensorVariable], rearranged: bool) -> list[TensorVar
 
     If they may be `rearranged`, sums and products are taken in another order, which changes the last digits.
     """
-    outputs = rewrite_graph(outputs, include=INCLUDED, custom_rewrite=in2out(_parts_of_split))
+    outputs = rewrite_graph(outputs, include=INCLUDED)
     if not rearranged:
         return outputs
     own = in2out(_shared_products, _sums_of_squares, _rank_one)
@@ -63,16 +61,6 @@ class RankOne(Op):
         """Compute the product."""
         matrix, column, row = inputs
         outputs[0][0] = matrix + column * row
-
-
-@node_rewriter([Split])
-def _parts_of_split(_: Any, node: Any) -> list[Any] | None:
-    """Replace a split, which has several outputs, with one slice for each part."""
-    whole, axis, lengths = node.inputs[0], node.op.axis, node.inputs[-1]
-    if not isinstance(lengths, Constant):
-        return None
-    bounds = pairwise([0, *np.cumsum(lengths.data).tolist()])
-    return [whole[(*(slice(None),) * axis, slice(start, stop))] for start, stop in bounds]
 
 
 @node_rewriter([Elemwise])

@@ -194,18 +194,6 @@ def _with_more(places: tuple[Any, ...], whole: np.ndarray, part: np.ndarray) -> 
     return result
 
 
-def _same(node: Any) -> Call:
-    return np.asarray, node.inputs
-
-
-def _unchecked(node: Any) -> Call:
-    return np.asarray, node.inputs[:1]
-
-
-def _cumulative(node: Any) -> Call:
-    return partial(np.cumsum if node.op.mode == "add" else np.cumprod, axis=node.op.axis), node.inputs
-
-
 def _reduction(node: Any) -> Call:
     function = numpy_function(node.op.scalar_op)
     if not isinstance(function, np.ufunc):
@@ -213,28 +201,12 @@ def _reduction(node: Any) -> Call:
     return partial(function.reduce, axis=node.op.axis), node.inputs
 
 
-def _join(node: Any) -> Call:
-    return partial(_joined, node.op.axis), node.inputs
-
-
 def _joined(axis: int, *parts: np.ndarray) -> np.ndarray:
     return np.concatenate(parts, axis=axis)
 
 
-def _make_vector(node: Any) -> Call:
-    return _vector, node.inputs
-
-
 def _vector(*elements: np.ndarray) -> np.ndarray:
     return np.array(elements)
-
-
-def _dot(node: Any) -> Call:
-    return np.dot, node.inputs
-
-
-def _shape(node: Any) -> Call:
-    return (_shape_of if isinstance(node.op, Shape) else partial(_length_of, node.op.i)), node.inputs
 
 
 def _shape_of(values: np.ndarray) -> np.ndarray:
@@ -243,10 +215,6 @@ def _shape_of(values: np.ndarray) -> np.ndarray:
 
 def _length_of(axis: int, values: np.ndarray) -> np.ndarray:
     return np.array(np.shape(values)[axis])
-
-
-def _alloc(node: Any) -> Call:
-    return (_empty if isinstance(node.op, AllocEmpty) else _repeated), node.inputs
 
 
 def _empty(*lengths: np.ndarray) -> np.ndarray:
@@ -262,16 +230,16 @@ RULES: dict[type, Callable[[Any], Call]] = {
     DimShuffle: _dimshuffle,
     Subtensor: _part,
     IncSubtensor: _changed_part,
-    CumOp: _cumulative,
+    CumOp: lambda node: (partial(np.cumsum if node.op.mode == "add" else np.cumprod, axis=node.op.axis), node.inputs),
     CAReduce: _reduction,
-    Join: _join,
-    MakeVector: _make_vector,
-    Dot: _dot,
-    Shape: _shape,
-    Shape_i: _shape,
-    SpecifyShape: _unchecked,
-    Alloc: _alloc,
-    AllocEmpty: _alloc,
-    ScalarFromTensor: _same,
-    TensorFromScalar: _same,
+    Join: lambda node: (partial(_joined, node.op.axis), node.inputs),
+    MakeVector: lambda node: (_vector, node.inputs),
+    Dot: lambda node: (np.dot, node.inputs),
+    Shape: lambda node: (_shape_of, node.inputs),
+    Shape_i: lambda node: (partial(_length_of, node.op.i), node.inputs),
+    SpecifyShape: lambda node: (np.asarray, node.inputs[:1]),
+    Alloc: lambda node: (_repeated, node.inputs),
+    AllocEmpty: lambda node: (_empty, node.inputs),
+    ScalarFromTensor: lambda node: (np.asarray, node.inputs),
+    TensorFromScalar: lambda node: (np.asarray, node.inputs),
 }

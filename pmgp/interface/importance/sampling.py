@@ -215,7 +215,7 @@ def _received(sent: bytes) -> Target:
 
 
 def _weighed(target: Target, theta: np.ndarray, seed: SeedSequence) -> Weighed:
-    with ThreadShare.untold().limited(target.size):
+    with ThreadShare.default().limited(target.size):
         return target.weighed(np.random.default_rng(seed), theta)
 
 

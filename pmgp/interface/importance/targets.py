@@ -43,19 +43,15 @@ class Target(Protocol):
 
     def density(self, theta: np.ndarray) -> tuple[float, np.ndarray]:
         """Return log p(theta) p(y|theta), perhaps approximate, and its gradient; not finite for zero densities."""
-        ...
 
     def weighed(self, rng: np.random.Generator, theta: np.ndarray) -> Weighed:
         """Weigh theta with an unbiased estimate of p(y|theta)."""
-        ...
 
     def unravel(self, theta: np.ndarray, f: np.ndarray | None) -> dict[str, np.ndarray]:
         """Return the values of the model's value variables by name."""
-        ...
 
     def ravel(self, point: dict[str, np.ndarray]) -> np.ndarray:
         """Return theta from a point of the model."""
-        ...
 
 
 class LatentTarget:

@@ -19,11 +19,7 @@ from pmgp.interface.maximum import Objective
 class ApproximateEvidence:
     """An approximation's log-evidence and its gradient, two functions of theta that share one fit.
 
-    Parameters
-    ----------
-    objective : Objective
-    size : int
-        Number of latent values.
+    `size` is the number of latent values.
     """
 
     def __init__(self, objective: Objective, size: int) -> None:

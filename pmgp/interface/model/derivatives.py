@@ -67,7 +67,7 @@ class DifferentiableLatentModel:
 
     def _log_density_of_parameters(self) -> TensorVariable:
         """Return the graph of log p(theta), plus the terms of the likelihood that depend on theta."""
-        graphs, values = self.parts.graphs, set(self.parts.theta_values)
+        graphs, values = self.parts.graphs, set(self.parts.theta.values)
         terms = [term.sum() for term in graphs.likelihood if values & set(ancestors([term]))]
         return pt.add(graphs.log_prior, *terms) if terms else graphs.log_prior
 
@@ -76,12 +76,12 @@ class DifferentiableLatentModel:
         covariance_bar = pt.tensor("covariance_bar", shape=(None,) * graphs.covariance.ndim)
         mean_bar = pt.vector("mean_bar")
         inner = (covariance_bar * graphs.covariance).sum() + (mean_bar * graphs.mean).sum()
-        [total], theta = self.parts.of_theta([self._log_density_of_parameters() + inner])
+        [total], theta = self.parts.theta.write([self._log_density_of_parameters() + inner])
         return self.parts.compile_function([covariance_bar, mean_bar, f, theta], [grad(total, theta)])
 
     def _compile_pushforward(self) -> Any:
         graphs = self.parts.graphs
-        [mean, covariance], theta = self.parts.of_theta([graphs.mean, graphs.covariance])
+        [mean, covariance], theta = self.parts.theta.write([graphs.mean, graphs.covariance])
         direction = pt.vector("direction")
         # 0 * theta gives a mean that does not depend on theta a derivative, which PyTensor requires.
         changes = pushforward(
@@ -90,7 +90,7 @@ class DifferentiableLatentModel:
         return self.parts.compile_function([direction, theta], changes)
 
     def _compile_curvature(self) -> Any:
-        [total], theta = self.parts.of_theta([self._log_density_of_parameters()])
+        [total], theta = self.parts.theta.write([self._log_density_of_parameters()])
         # 0 * theta gives a flat prior, which does not depend on theta, a derivative, which PyTensor requires.
         curvature = -hessian(total + 0.0 * theta.sum(), theta)
         return self.parts.compile_function([self.parts.latent_value, theta], [curvature])

@@ -5,7 +5,7 @@ from __future__ import annotations
 from collections.abc import Callable
 from dataclasses import dataclass
 from functools import partial
-from typing import Any, ClassVar, NamedTuple, Protocol
+from typing import Any, ClassVar, NamedTuple
 
 import numpy as np
 import pytensor.tensor as pt
@@ -21,9 +21,9 @@ from pmgp.core.likelihoods.blocks import BlockMoments
 from pmgp.core.numerics.block_matrices import BlockMatrix, DenseBlocks, flat, stacked
 from pmgp.core.numerics.quadrature import TiltedMoments, tilted_moments
 from pmgp.interface.graphs.compilation import CompiledOnRequest
-from pmgp.interface.graphs.theta_function import NumpyFunction
 from pmgp.interface.graphs.unrolling import NotElementwiseError, elementwise
 from pmgp.interface.model.likelihood_terms import LikelihoodTerms
+from pmgp.interface.model.theta_vector import ThetaVector
 
 CHECKS_AS_SWITCHES = in2out(local_check_parameter_to_ninf_switch)
 LOGS_OF_SUMS = in2out(local_log_add_exp, local_log_sum_exp, name="logs_of_sums")
@@ -31,21 +31,7 @@ LOGS_OF_SUMS = in2out(local_log_add_exp, local_log_sum_exp, name="logs_of_sums")
 SAME = 1e-9
 
 
-class FunctionsOfTheta(Protocol):
-    """A compiler of graphs to functions of (inputs, theta); see `ThetaVector`."""
-
-    def compile(
-        self, inputs: list[TensorVariable], outputs: list[TensorVariable], interpreted: bool = False
-    ) -> Callable[..., Any]:
-        """Compile graphs with PyTensor, or interpret them."""
-        ...
-
-    def by_numpy(self, inputs: list[TensorVariable], outputs: list[TensorVariable]) -> NumpyFunction | None:
-        """Translate graphs into calls of NumPy, or return None if an operation has no equivalent."""
-        ...
-
-
-class PyTensorLikelihood:
+class _FromGraph:
     """A likelihood at one theta, computed from its graph."""
 
     def __init__(self, functions: LikelihoodFunctions, theta: np.ndarray) -> None:
@@ -54,21 +40,25 @@ class PyTensorLikelihood:
 
     @property
     def separate(self) -> bool:
-        """Whether each term depends on only one latent value."""
+        """Whether each term depends on the latent values of only one observation."""
         return self.functions.terms.separate
 
     def log_likelihood(self, f: np.ndarray) -> np.ndarray:
-        """Log p(y|f): (..., n) -> (...)."""
+        """Return log p(y|f): (..., C n) -> (...)."""
         rows = np.ascontiguousarray(f.reshape(-1, f.shape[-1]))
         return self.functions.terms.flat(rows, self.theta).sum(axis=1).reshape(f.shape[:-1])
 
     def log_density(self, f: np.ndarray) -> np.ndarray:
-        """Return log p(y|f) for each latent value: (draws, n) -> (draws, n). Terms must be separate."""
+        """Return log p(y|f) for each observation: (draws, C n) -> (draws, n). Terms must be separate."""
         return self.functions.terms.sites(np.ascontiguousarray(f), self.theta)
 
     def gradient(self, f: np.ndarray) -> np.ndarray:
-        """Return the first derivative in f: (n,) -> (n,)."""
+        """Return the first derivative in f: (C n,) -> (C n,)."""
         return self.functions.gradient(np.ascontiguousarray(f), self.theta)[0]
+
+
+class PyTensorLikelihood(_FromGraph):
+    """A likelihood of one latent vector."""
 
     def curvature(self, f: np.ndarray) -> np.ndarray:
         """Return minus the second derivative in f: (n,) -> (n,)."""
@@ -117,33 +107,14 @@ class PartialLikelihood(NamedTuple):
         return self.terms.among(np.ascontiguousarray(f), self.theta, self.sites)
 
 
-class PyTensorBlockLikelihood:
-    """A likelihood of several latent vectors at one theta, computed from its graph."""
+class PyTensorBlockLikelihood(_FromGraph):
+    """A likelihood of several latent vectors, C of them."""
 
     site_form: ClassVar[type[BlockMatrix]] = DenseBlocks
 
     def __init__(self, functions: LikelihoodFunctions, theta: np.ndarray) -> None:
-        self.functions = functions
-        self.theta = theta
+        super().__init__(functions, theta)
         self.contrasts = np.eye(functions.number)
-
-    @property
-    def separate(self) -> bool:
-        """Whether each term depends on the latent values of only one observation."""
-        return self.functions.terms.separate
-
-    def log_likelihood(self, f: np.ndarray) -> np.ndarray:
-        """Log p(y|f): (..., C n) -> (...)."""
-        rows = np.ascontiguousarray(f.reshape(-1, f.shape[-1]))
-        return self.functions.terms.flat(rows, self.theta).sum(axis=1).reshape(f.shape[:-1])
-
-    def log_density(self, f: np.ndarray) -> np.ndarray:
-        """Return log p(y|f) for each observation: (draws, C n) -> (draws, n). Terms must be separate."""
-        return self.functions.terms.sites(np.ascontiguousarray(f), self.theta)
-
-    def gradient(self, f: np.ndarray) -> np.ndarray:
-        """Return the first derivative: (C n,) -> (C n,)."""
-        return self.functions.gradient(np.ascontiguousarray(f), self.theta)[0]
 
     def derivatives(self, f: np.ndarray) -> tuple[np.ndarray, DenseBlocks]:
         """Return the gradient, and the blocks of the curvature with the absolute values of their eigenvalues."""
@@ -199,7 +170,7 @@ def compile_likelihood(
     names: list[str],
     terms: list[TensorVariable],
     latent: TensorVariable,
-    functions: FunctionsOfTheta,
+    functions: ThetaVector,
     at: tuple[np.ndarray, np.ndarray],
     number: int = 1,
 ) -> LikelihoodFunctions:
@@ -229,10 +200,7 @@ def _curvature(gradient: TensorVariable, latent: TensorVariable, number: int) ->
 
 
 def _of_rows(
-    terms: list[TensorVariable],
-    latent: TensorVariable,
-    functions: FunctionsOfTheta,
-    at: tuple[np.ndarray, np.ndarray],
+    terms: list[TensorVariable], latent: TensorVariable, functions: ThetaVector, at: tuple[np.ndarray, np.ndarray]
 ) -> tuple[Callable[..., list[np.ndarray]], list[TensorVariable]]:
     """Return the terms as a function of (rows of f, theta), in NumPy if the values agree, and the graphs behind it."""
     found = [_elementwise_or_none(term, latent) for term in terms]

@@ -26,7 +26,8 @@ WIDE = 5.0
 def unidentified(model: pm.Model, parts: Any) -> str | None:
     """Return which parts of a model's linear predictors the data cannot distinguish, with advice, or None.
 
-    Levels with flat priors that can be shifted against each other make the posterior improper, which is a ModelError.
+    Levels with flat priors that can be shifted against each other make the posterior improper, which raises a
+    ModelError.
     """
     latent = parts.latent_vector
     if not isinstance(latent, LatentPieces):

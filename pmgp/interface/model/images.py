@@ -22,10 +22,7 @@ MOST_MIXED = 30
 
 
 def image_of(
-    terms: list[TensorVariable],
-    value: TensorVariable,
-    others: Sequence[TensorVariable],
-    point: dict[str, np.ndarray],
+    terms: list[TensorVariable], value: TensorVariable, others: Sequence[TensorVariable], point: dict[str, np.ndarray]
 ) -> tuple[TensorVariable, np.ndarray, np.ndarray, tuple[int, ...]] | None:
     """Return the image of a latent variable under a map that depends on theta, its blocks and its shape, or None.
 

@@ -17,30 +17,24 @@ class InducingProcess(Protocol):
     @property
     def points(self) -> int:
         """The number of inputs of the observations."""
-        ...
 
     @property
     def size(self) -> int:
         """The number of inducing inputs."""
-        ...
 
     @property
     def outputs(self) -> int:
         """The number of independent processes, such as one for each class."""
-        ...
 
     @property
     def factors(self) -> list[TensorVariable]:
         """R of each covariance function; the values at the inducing inputs are R v plus their mean."""
-        ...
 
     def predict(self, idata: Any, Xnew: Any, *, model: pm.Model | None, draws: int | None) -> xr.Dataset:
         """Return the predictive distribution at new inputs."""
-        ...
 
     def diagnose(self, idata: Any, *, model: pm.Model | None) -> Any:
         """Return the effect of the inducing inputs on the posterior, with a description in words."""
-        ...
 
 
 def attach(whitened: TensorVariable, process: InducingProcess) -> None:

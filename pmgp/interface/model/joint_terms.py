@@ -40,8 +40,8 @@ class JointTerms(NamedTuple):
 def split_terms(model: pm.Model, latents: list[TensorVariable], hierarchical: bool) -> JointTerms:
     """Split the joint log-density without the prior of f into terms that depend on f and terms that do not.
 
-    In a hierarchical model free variables may depend on f; otherwise that is a ModelError, as is a model in which no
-    observed variable depends on f.
+    In a hierarchical model free variables may depend on f; otherwise that raises a ModelError, as does a model in which
+    no observed variable depends on f.
     """
     variables = [v for v in (*model.basic_RVs, *model.potentials) if v not in latents]
     densities = dict(zip(variables, model.logp(vars=variables, sum=False), strict=True))

@@ -6,9 +6,7 @@ theta. Each part has a module of its own.
 
 from __future__ import annotations
 
-from collections.abc import Callable
 from dataclasses import dataclass
-from typing import Any
 
 import numpy as np
 from pytensor.tensor.variable import TensorVariable
@@ -70,13 +68,7 @@ class LatentGaussianModel:
 
     @property
     def latent(self) -> TensorVariable:
-        """The variable that is f.
-
-        Raises
-        ------
-        ModelError
-            If there are several latent vectors, or the variable has several rows.
-        """
+        """The variable that is f, in a model with one latent vector."""
         if self.latent_vector.several:
             raise ModelError(
                 f"the model has several latent vectors ({self.latent_name}), which step methods take together; this "
@@ -86,13 +78,7 @@ class LatentGaussianModel:
 
     @property
     def graphs(self) -> Graphs:
-        """The parts of the joint density as graphs.
-
-        Raises
-        ------
-        ModelError
-            For a time series, whose covariance has no graph.
-        """
+        """The parts of the joint density as graphs; a time series has none."""
         prior = self.latent_prior
         return Graphs(self.theta_prior.graph, prior.mean, prior.covariance, self.likelihood_graphs)
 
@@ -154,16 +140,6 @@ class LatentGaussianModel:
         return self.theta.names
 
     @property
-    def theta_values(self) -> list[TensorVariable]:
-        """Theta's value variables."""
-        return self.theta.values
-
-    @property
-    def missing_values(self) -> list[TensorVariable]:
-        """The value variables of missing observations."""
-        return [] if self.imputation is None else self.imputation.values
-
-    @property
     def compile_function(self) -> Compiler:
         """The compiler of graphs."""
         return self.theta.compile_function
@@ -171,10 +147,6 @@ class LatentGaussianModel:
     def ravel(self, point: dict[str, np.ndarray]) -> np.ndarray:
         """Return theta as one vector from a point of the model."""
         return self.theta.ravel(point)
-
-    def stands_in(self, point: dict[str, np.ndarray], theta: np.ndarray) -> bool:
-        """Return whether a point of the model has this theta."""
-        return self.theta.stands_in(point, theta)
 
     def unravel(self, theta: np.ndarray) -> dict[str, np.ndarray]:
         """Return the values of theta's variables by name, from one vector."""
@@ -188,18 +160,6 @@ class LatentGaussianModel:
         """Return the values of the latent variables by name, from one vector for f and one for theta."""
         return self.latent_vector.unravel(f, theta)
 
-    def sites_of(self, point: dict[str, np.ndarray]) -> int:
-        """Return the number of values of each latent vector at a point of the model."""
-        return self.latent_vector.sites(point)
-
-    def of_theta(self, outputs: list[TensorVariable]) -> tuple[list[TensorVariable], TensorVariable]:
-        """Return graphs of the value variables as graphs of one vector theta, and that vector."""
-        return self.theta.write(outputs)
-
-    def compile_gradient(self, inputs: list[TensorVariable], scalar: TensorVariable) -> Callable[..., Any]:
-        """Compile a scalar graph of the value variables and its gradient in theta, as a function of (inputs, theta)."""
-        return self.theta.compile_gradient(inputs, scalar)
-
     def covariance_pullback(self, theta: np.ndarray, covariance_bar: np.ndarray, mean_bar: np.ndarray) -> np.ndarray:
         """Return the gradient in theta of <covariance_bar, K> + mean_bar' m; only the lower triangle is read."""
         return self.latent_prior.pullback(theta, covariance_bar, mean_bar)
@@ -209,13 +169,7 @@ class LatentGaussianModel:
         return self.theta_prior.gradient(theta)
 
     def compile_theta_gradient(self) -> None:
-        """Compile the functions for the gradient of an evidence in theta here, so that workers need not.
-
-        Raises
-        ------
-        ModelError
-            If an operation in the model has no gradient.
-        """
+        """Compile the functions for the gradient of an evidence in theta here, so that workers need not."""
         with announced():
             self.log_prior_gradient(self.initial_theta)
             self.latent_prior.compile_pullback()
@@ -229,13 +183,7 @@ class LatentGaussianModel:
             self.model_likelihood.compile_derivatives(second, self.initial_theta, self.initial_moments[0])
 
     def require_factorizing(self) -> None:
-        """Refuse a likelihood that does not factorize over f.
-
-        Raises
-        ------
-        ModelError
-            If its Hessian in f is not diagonal, or not finite.
-        """
+        """Refuse a likelihood that does not factorize over f: its Hessian in f is not diagonal, or not finite."""
         self.model_likelihood.require_factorizing()
 
     def refresh_data(self) -> None:

@@ -87,7 +87,7 @@ class LatentPieces:
         self.maps[value.name] = ThetaMap(node, value, columns, rows, self.shapes[value.name], self._theta)
         return Leaf(value.name, node, np.zeros(shape))
 
-    def alone(self, model: pm.Model, rv: TensorVariable) -> LatentVector:
+    def single(self, model: pm.Model, rv: TensorVariable) -> LatentVector:
         """Return a latent vector of one of the variables."""
         name = model.rvs_to_values[rv].name
         return LatentVector(model, [rv], {name: np.zeros(self.shapes[name])})

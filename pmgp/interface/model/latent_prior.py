@@ -24,15 +24,42 @@ from pmgp.interface.model.latent_vector import LatentVector
 from pmgp.interface.model.theta_vector import ThetaVector
 
 
-class LatentPrior:
+class MatrixPrior:
+    """A function from theta to a p(f|theta) that has a covariance matrix, or several."""
+
+    # Whether f has a sparse precision, so that its values can be drawn one after another.
+    markov: ClassVar[bool] = False
+
+    def __call__(self, theta: np.ndarray) -> DensePrior | BlockPrior:
+        """Return p(f|theta)."""
+        raise NotImplementedError
+
+    def fault(self, name: str, theta: np.ndarray) -> str | None:
+        """Return why a chain cannot start with p(f|theta), or None if it can; `name` is that of f."""
+        prior = self(theta)
+        if not prior.is_finite:
+            rows = np.concatenate([~np.isfinite(np.tril(part.covariance)).all(axis=1) for part in prior.parts])
+            return f"the prior covariance of {name!r} is not finite in {places(rows)}, though its inputs are"
+        if prior.factorized() is not None:
+            return None
+        eigenvalues = np.concatenate([np.linalg.eigvalsh(np.tril(part.covariance)) for part in prior.parts])
+        lowest, highest = eigenvalues.min(), eigenvalues.max()
+        return (
+            f"the prior covariance of {name!r} is not positive definite: its eigenvalues range from {lowest:.3g} "
+            f"to {highest:.3g}; check the covariance function, or give other initvals"
+        )
+
+    def require_matrix(self) -> None:
+        """Do nothing: there is a covariance matrix."""
+
+
+class LatentPrior(MatrixPrior):
     """The function from theta to p(f|theta).
 
     `blocked` computes m and K in blocks of rows, which is faster to compute and to compile; it is None if their graph
-    does not allow it. `markov` says whether f has a sparse precision, so that its values can be drawn one after
-    another.
+    does not allow it.
     """
 
-    markov: ClassVar[bool] = False
     initial_moments: tuple[np.ndarray, np.ndarray]
 
     def __init__(self, name: str, mean: TensorVariable, covariance: TensorVariable, theta: ThetaVector) -> None:
@@ -80,13 +107,6 @@ class LatentPrior:
         """A description of how the covariance is computed."""
         return "from its graph, by PyTensor" if self.blocked is None else "in blocks of rows, by NumPy"
 
-    def fault(self, name: str, theta: np.ndarray) -> str | None:
-        """Return why a chain cannot start with p(f|theta), or None if it can; `name` is that of f."""
-        return _fault(name, self(theta))
-
-    def require_matrix(self) -> None:
-        """Do nothing: there is a covariance matrix."""
-
     def _make_pullback(self) -> Callable[..., Any]:
         covariance_bar, mean_bar = pt.matrix("covariance_bar"), pt.vector("mean_bar")
         inner = (covariance_bar * self.covariance).sum() + (mean_bar * self.mean).sum()
@@ -107,14 +127,12 @@ class LatentPrior:
         return blocked if same else None
 
 
-class BlockLatentPrior:
+class BlockLatentPrior(MatrixPrior):
     """The function from theta to p(f|theta) for several latent vectors.
 
     A part that occurs several times is computed once. In graphs, all means come one after another, and covariances are
     stacked along a first axis.
     """
-
-    markov: ClassVar[bool] = False
 
     def __init__(self, parts: list[LatentPrior]) -> None:
         self.parts = parts
@@ -165,28 +183,6 @@ class BlockLatentPrior:
     def computed(self) -> str:
         """A description of how the covariances are computed; the slower way, if they differ."""
         return next((part.computed for part in self.parts if part.blocked is None), self.parts[0].computed)
-
-    def fault(self, name: str, theta: np.ndarray) -> str | None:
-        """Return why a chain cannot start with p(f|theta), or None if it can; `name` is that of f."""
-        return _fault(name, self(theta))
-
-    def require_matrix(self) -> None:
-        """Do nothing: there is a covariance matrix."""
-
-
-def _fault(name: str, prior: DensePrior | BlockPrior) -> str | None:
-    """Return the fault of a covariance in words, or None."""
-    if not prior.is_finite:
-        rows = np.concatenate([~np.isfinite(np.tril(part.covariance)).all(axis=1) for part in prior.parts])
-        return f"the prior covariance of {name!r} is not finite in {places(rows)}, though its inputs are"
-    if prior.factorized() is not None:
-        return None
-    eigenvalues = np.concatenate([np.linalg.eigvalsh(np.tril(part.covariance)) for part in prior.parts])
-    lowest, highest = eigenvalues.min(), eigenvalues.max()
-    return (
-        f"the prior covariance of {name!r} is not positive definite: its eigenvalues range from {lowest:.3g} "
-        f"to {highest:.3g}; check the covariance function, or give other initvals"
-    )
 
 
 def latent_prior(model: pm.Model, latent: LatentVector, theta: ThetaVector) -> LatentPrior | BlockLatentPrior:

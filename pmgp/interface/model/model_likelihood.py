@@ -36,27 +36,21 @@ class ModelLikelihood(Protocol):
     @property
     def terms(self) -> LikelihoodTerms | None:
         """The terms of a likelihood that is given by its graph, or None."""
-        ...
 
     def __call__(self, theta: np.ndarray) -> Likelihood:
         """Return p(y|f, theta) as a function of f."""
-        ...
 
     def refresh_data(self, probes: Probes) -> None:
         """Read the observations again, and find the structure of the likelihood from its values at the probes."""
-        ...
 
     def refuse_impossible(self, probes: Probes) -> None:
         """Refuse observations whose likelihood is zero at all probes."""
-        ...
 
     def require_factorizing(self) -> None:
         """Refuse a likelihood that does not factorize over f."""
-        ...
 
     def compile_derivatives(self, second: bool, theta: np.ndarray, f: np.ndarray) -> None:
         """Compile the gradient in f, or gradient and `second` derivative, for many calls."""
-        ...
 
 
 class ClosedFormLikelihood:

@@ -34,46 +34,36 @@ class ModelPrior(Protocol):
     @property
     def markov(self) -> bool:
         """Whether f has a sparse precision, so that its values can be drawn one after another."""
-        ...
 
     @property
     def computed(self) -> str:
         """A description of how the covariance is computed."""
-        ...
 
     @property
     def mean(self) -> TensorVariable:
         """The mean as a graph."""
-        ...
 
     @property
     def covariance(self) -> TensorVariable:
         """The covariance as a graph; with several latent vectors one for each, along a first axis."""
-        ...
 
     def __call__(self, theta: np.ndarray) -> Prior:
         """Return p(f|theta)."""
-        ...
 
     def refresh_data(self) -> None:
         """Read the inputs again, as `pymc.set_data` may have changed them."""
-        ...
 
     def pullback(self, theta: np.ndarray, covariance_bar: Any, mean_bar: np.ndarray) -> np.ndarray:
         """Return the gradient in theta of <covariance_bar, K> + mean_bar' m, with the bar that posteriors of f make."""
-        ...
 
     def compile_pullback(self) -> None:
         """Compile :meth:`pullback` now."""
-        ...
 
     def fault(self, name: str, theta: np.ndarray) -> str | None:
         """Return why a chain cannot start with p(f|theta), or None if it can; `name` is that of f."""
-        ...
 
     def require_matrix(self) -> None:
         """Refuse a kind that has no covariance matrix."""
-        ...
 
 
 # A predicate for each kind of latent variable, with the class of its p(f|theta). Others have a covariance matrix.

@@ -8,11 +8,9 @@ from contextlib import contextmanager
 import numpy as np
 import pymc as pm
 from pymc.pytensorf import compile as compile_pytensor
-from pytensor.compile import SharedVariable
-from pytensor.graph.basic import Constant
 from pytensor.tensor.variable import TensorVariable
 
-from pmgp.interface.distributions.base import broadcasts_to
+from pmgp.interface.distributions.base import broadcasts_to, value_of
 from pmgp.interface.model.latent_variable import ModelError, are_summed, names_of
 
 
@@ -32,12 +30,12 @@ class Observations:
     def value(self, name: str) -> np.ndarray | None:
         """Return the observed values, or None for a potential."""
         variable = self._values.get(name)
-        return None if variable is None else _value(variable)
+        return None if variable is None else value_of(variable)
 
     def require_length(self, n: int) -> None:
         """Refuse a number of observations that is not n, one for each latent value, as closed forms require it."""
         for name, variable in self._values.items():
-            if (shape := _value(variable).shape) != (n,):
+            if (shape := value_of(variable).shape) != (n,):
                 raise ModelError(_wrong_shape(name, shape, (n,), self.latent_name, n))
 
     def refuse_shape(self, name: str, shape: tuple[int, ...], n: int) -> None:
@@ -65,7 +63,7 @@ def refuse_shapes(
     lengths = {np.shape(point[model.rvs_to_values[rv].name])[-1:] for rv in latents}
     n = None if are_summed(latents) or len(lengths) > 1 else int(*lengths.pop())
     for rv in [v for v in variables if v in model.observed_RVs]:
-        value = _value(model.rvs_to_values[rv])
+        value = value_of(model.rvs_to_values[rv])
         shapes = _parameter_shapes(model, rv, None if static else point)
         expected = value.shape[: value.ndim - (rv.owner.op.ndim_supp or 0)]
         wrong = [shape for shape in shapes if not broadcasts_to(shape, expected)]
@@ -75,10 +73,7 @@ def refuse_shapes(
 
 @contextmanager
 def naming_shapes(
-    model: pm.Model,
-    latents: list[TensorVariable],
-    variables: list[TensorVariable],
-    point: dict[str, np.ndarray],
+    model: pm.Model, latents: list[TensorVariable], variables: list[TensorVariable], point: dict[str, np.ndarray]
 ) -> Iterator[None]:
     """Raise the error of :func:`refuse_shapes` in place of PyTensor's own, if wrong shapes cause it."""
     try:
@@ -121,12 +116,3 @@ def _wrong_shape(name: str, observed: tuple[int, ...], other: tuple[int, ...], l
         f"{name!r} has observations of shape {observed}, but {latent!r} has shape ({n},), which makes its parameters "
         f"{other}: {advice}"
     )
-
-
-def _value(variable: TensorVariable) -> np.ndarray:
-    """Return the current value of observations."""
-    if isinstance(variable, Constant):
-        return np.asarray(variable.data)
-    if isinstance(variable, SharedVariable):
-        return np.asarray(variable.get_value(borrow=True))
-    return np.asarray(variable.eval(mode="FAST_COMPILE"))

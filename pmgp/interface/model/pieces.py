@@ -51,7 +51,6 @@ class Piece(Protocol):
 
     def __call__(self, theta: np.ndarray) -> Block:
         """Return precision and mean, with NaN where parameters are impossible."""
-        ...
 
 
 class NormalPiece:
@@ -216,4 +215,4 @@ def piece_of(
         return MappedPiece(piece, latent.maps[name]) if name in latent.maps else piece
     if is_correlated(rv):
         return CorrelatedPiece(model, rv, theta, latent.shapes[name])
-    return PriorPiece(name, single(model, latent.alone(model, rv), theta), theta.initial)
+    return PriorPiece(name, single(model, latent.single(model, rv), theta), theta.initial)

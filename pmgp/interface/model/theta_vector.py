@@ -77,7 +77,7 @@ class ThetaVector:
             return np.empty(0)
         return np.concatenate([np.ravel(point[name]) for name in self._point], dtype=float)
 
-    def stands_in(self, point: dict[str, np.ndarray], theta: np.ndarray) -> bool:
+    def agrees(self, point: dict[str, np.ndarray], theta: np.ndarray) -> bool:
         """Return whether a point of the model has this theta."""
         # Equal bytes are equal numbers; comparing bytes takes a fifth of the time.
         if b"".join([np.asarray(point[name]).tobytes() for name in self._point]) == theta.tobytes():

@@ -21,11 +21,7 @@ def number_of_nodes(dimension: int) -> int:
 
 
 def expectation_over(
-    function: Callable[[np.ndarray], np.ndarray],
-    mean: np.ndarray,
-    variance: np.ndarray,
-    rows: list[int],
-    draw: int,
+    function: Callable[[np.ndarray], np.ndarray], mean: np.ndarray, variance: np.ndarray, rows: list[int], draw: int
 ) -> np.ndarray:
     """Return E[function(f)] for independent f ~ N(mean, variance), where only some rows of f matter.
 

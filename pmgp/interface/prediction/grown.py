@@ -1,11 +1,19 @@
-"""Find the elements of a latent piece that the posterior has drawn, after the model's data have changed."""
+"""Latent pieces that have grown with the model's data: the elements that the posterior has drawn, and new ones.
+
+Later values of a series, and effects of new groups, are independent of the observations given theta and the sampled
+elements, so their distribution is the prior conditioned on these.
+"""
 
 from __future__ import annotations
+
+from dataclasses import dataclass
+from typing import Any
 
 import numpy as np
 import pymc as pm
 import xarray as xr
 from pytensor.tensor.variable import TensorVariable
+from scipy import linalg, sparse
 
 from pmgp.interface.model.effects import is_correlated, is_normal
 from pmgp.interface.model.fields import is_field
@@ -56,3 +64,25 @@ def _require_growth(rv: TensorVariable, places: np.ndarray, before: int) -> None
 
 def _goes_on(rv: TensorVariable) -> bool:
     return not (is_field(rv) or is_process(rv))
+
+
+@dataclass(frozen=True, eq=False)
+class GrownPiece:
+    """A piece with some known elements, and the function from theta to the prior of all."""
+
+    piece: Any
+    known: np.ndarray
+
+    def given(self, theta: np.ndarray, x: np.ndarray) -> tuple[np.ndarray, np.ndarray]:
+        """Return the mean of the new elements, and the lower Cholesky factor of their precision.
+
+        Only the known elements of x (m,) are read.
+        """
+        block, pattern = self.piece(theta), self.piece.pattern
+        upper = sparse.csc_array((block.upper, pattern.indices, pattern.indptr), shape=pattern.shape)
+        precision = sparse.csr_array(upper + sparse.triu(upper, k=1).T)
+        rows = precision[np.flatnonzero(~self.known)]
+        own, cross = rows[:, np.flatnonzero(~self.known)].toarray(), rows[:, np.flatnonzero(self.known)]
+        factor = linalg.cholesky(own, lower=True)
+        pull = cross @ (x - block.mean)[self.known]
+        return block.mean[~self.known] - linalg.cho_solve((factor, True), pull), factor

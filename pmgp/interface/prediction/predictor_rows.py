@@ -29,9 +29,8 @@ from pmgp.interface.model.latent_variable import ModelError
 from pmgp.interface.model.missing import hyperparameters
 from pmgp.interface.model.model_prior import model_prior
 from pmgp.interface.model.pieces import piece_of
-from pmgp.interface.model.pieces_given import GrownPiece
 from pmgp.interface.model.theta_vector import ThetaVector
-from pmgp.interface.prediction.grown import places_in_posterior
+from pmgp.interface.prediction.grown import GrownPiece, places_in_posterior
 
 
 def predict_rows(

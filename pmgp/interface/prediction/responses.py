@@ -24,7 +24,7 @@ Expectation = Callable[[np.ndarray, np.ndarray, list[np.ndarray], slice, int], n
 def expectations_of(points: PointModel, observed: TensorVariable) -> dict[str, Expectation]:
     """Return functions for an observed variable's expectations: "probability", "complement", "mean", "probabilities".
 
-    An expectation that is not determined at a new point is a NotPointwiseError that says why.
+    An expectation that is not determined at a new point raises a NotPointwiseError that says why.
     """
     return {name: _expectation(points, observed, name, each) for name, each in record_of(observed).expected.items()}
 

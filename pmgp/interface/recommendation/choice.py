@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from dataclasses import replace
 from typing import Any
 
 import pymc as pm
@@ -14,7 +15,7 @@ from pmgp.interface.model.time_series import is_markov
 from pmgp.interface.recommendation import schemes
 from pmgp.interface.recommendation.result import Recommendation
 from pmgp.interface.recommendation.traits import is_latent, number_of_latent_values, traits_of
-from pmgp.interface.recommendation.weighted_sums import number_of_weights
+from pmgp.interface.recommendation.weighted_sums import ADDITIVE_NUTS, number_of_weights
 from pmgp.interface.steps.transitions import FEW
 
 MANY_WEIGHTS = 5
@@ -73,7 +74,7 @@ def recommend(model: pm.Model | None = None, *, latent: Any = None) -> Recommend
     if any(is_markov(rv) for rv in model.free_RVs):
         return exact
     if number_of_weights(model) >= MANY_WEIGHTS:
-        exact = schemes.with_additive_nuts(exact)
+        exact = replace(exact, alternatives=(ADDITIVE_NUTS, *exact.alternatives))
     points = number_of_latent_values(model)
     return exact if points < MANY_POINTS else schemes.with_approximation(exact, points)
 

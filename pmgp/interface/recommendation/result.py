@@ -70,11 +70,7 @@ class Recommendation:
         return [call.method(model=self.model, **call.settings) for call in self.calls]
 
     def _lines(self) -> list[tuple[str, str]]:
-        return [
-            ("why", self.reason),
-            ("cost", self.cost),
-            *[("or", alternative) for alternative in self.alternatives],
-        ]
+        return [("why", self.reason), ("cost", self.cost), *[("or", alternative) for alternative in self.alternatives]]
 
     def __str__(self) -> str:
         """Return the answer as text."""

@@ -13,7 +13,6 @@ from pmgp.interface.model.latent_gaussian import ModelError
 from pmgp.interface.model.missing import hyperparameters
 from pmgp.interface.recommendation.result import Recommendation, StepCall
 from pmgp.interface.recommendation.traits import Traits
-from pmgp.interface.recommendation.weighted_sums import ADDITIVE_NUTS
 from pmgp.interface.sparse import SparseGibbs, suggested_number
 from pmgp.interface.steps import Ancillary, EllipticalSlice, LatentHMC, PseudoMarginal
 from pmgp.interface.steps.shared import share
@@ -215,11 +214,6 @@ def on_inducing_inputs(model: pm.Model, process: InducingProcess) -> Recommendat
         (other, "PyMC's NUTS, once its gradient is compiled", start),
         model,
     )
-
-
-def with_additive_nuts(exact: Recommendation) -> Recommendation:
-    """Add a remark about NUTS for models whose covariance is a weighted sum of fixed matrices."""
-    return replace(exact, alternatives=(ADDITIVE_NUTS, *exact.alternatives))
 
 
 def around_the_maximum(chain: Recommendation, points: int) -> Recommendation:

@@ -6,18 +6,15 @@ sum_s w_s C_s. Whitened in this way, a model with several sources, many weights 
 
 from __future__ import annotations
 
-from collections.abc import Iterable
-
 import pymc as pm
 from pytensor.graph.basic import Variable
-from pytensor.graph.traversal import walk
 from pytensor.scalar import Add, Identity, Mul, Sub, TrueDiv
 from pytensor.tensor.basic import Alloc
 from pytensor.tensor.elemwise import DimShuffle, Elemwise
-from pytensor.tensor.shape import Shape, Shape_i
 from pytensor.tensor.variable import TensorVariable
 
 from pmgp.interface.model.latent_variable import find_latents
+from pmgp.interface.model.linear_nodes import values_read
 
 ADDITIVE_NUTS = (
     "NUTS, PyMC's or nutpie's, on an additively whitened model, much faster with few observations: here covariances "
@@ -38,13 +35,13 @@ def number_of_weights(model: pm.Model) -> int:
     if not all(_weighted(covariance, free) for covariance in covariances):
         return 0
     point = model.initial_point()
-    names = [model.rvs_to_values[rv].name for rv in free & _known_through(covariances)]
+    names = [model.rvs_to_values[rv].name for rv in free & values_read(covariances)]
     return sum(point[name].size for name in names)
 
 
 def _weighted(matrix: Variable, free: set[TensorVariable]) -> bool:
     """Return whether the graph shows that a matrix is a weighted sum of fixed matrices."""
-    if _scalar(matrix) or not free & _known_through([matrix]):
+    if _scalar(matrix) or not free & values_read([matrix]):
         return True
     if matrix.owner is None:
         return False
@@ -55,7 +52,7 @@ def _weighted(matrix: Variable, free: set[TensorVariable]) -> bool:
         case Elemwise(scalar_op=Mul()):
             return _linear(inputs, free)
         case Elemwise(scalar_op=TrueDiv()):
-            return _weighted(inputs[0], free) and (_scalar(inputs[1]) or not free & _known_through(inputs[1:]))
+            return _weighted(inputs[0], free) and (_scalar(inputs[1]) or not free & values_read(inputs[1:]))
         case Alloc() | DimShuffle():
             return _weighted(inputs[0], free)
     return False
@@ -63,19 +60,9 @@ def _weighted(matrix: Variable, free: set[TensorVariable]) -> bool:
 
 def _linear(factors: list[Variable], free: set[TensorVariable]) -> bool:
     """Return whether at most one factor is an unknown matrix, and that one is a weighted sum."""
-    unknown = [factor for factor in factors if not _scalar(factor) and free & _known_through([factor])]
+    unknown = [factor for factor in factors if not _scalar(factor) and free & values_read([factor])]
     return not unknown or (len(unknown) == 1 and _weighted(unknown[0], free))
 
 
 def _scalar(variable: Variable) -> bool:
     return all(variable.type.broadcastable)
-
-
-def _known_through(variables: Iterable[Variable]) -> set[Variable]:
-    """Return the variables that determine the values of others, not only their shapes."""
-
-    def inputs(variable: Variable) -> list[Variable]:
-        owner = variable.owner
-        return [] if owner is None or isinstance(owner.op, Shape | Shape_i) else list(owner.inputs)
-
-    return set(walk(variables, inputs))

@@ -30,21 +30,21 @@ def beginning(function: BoundFunction) -> Variational:
     inputs explain half of the prior variance. Of all these starts, the one with the largest bound is returned.
     """
     at = function.start()
-    if not nothing_told(function, at.theta):
+    if not uninformative(function, at.theta):
         return at
     found = [at, *_elsewhere(function, at.theta)]
     values = [bound(function, one).value for one in found]
     return found[int(np.nanargmax(values))]
 
 
-def nothing_told(function: BoundFunction, theta: np.ndarray) -> bool:
+def uninformative(function: BoundFunction, theta: np.ndarray) -> bool:
     """Return whether the values at the inducing inputs say almost nothing about those at other inputs."""
     return _share(function, theta) < LITTLE
 
 
 def _share(function: BoundFunction, theta: np.ndarray) -> float:
     """Return the median explained share of the prior variance over observations that are not at inducing inputs."""
-    shares = function.parts.told(theta)
+    shares = function.parts.explained_shares(theta)
     others = shares[~(shares > ITSELF)]
     return float(np.median(others)) if others.size else 1.0
 

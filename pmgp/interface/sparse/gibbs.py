@@ -174,19 +174,7 @@ class SparseGibbs(ThetaProgress, SparseStep):
             self.follow(approximation, pm.modelcontext(model))
 
     def follow(self, approximation: OptimizedInducing, model: pm.Model) -> None:
-        """Use the sites of a Gaussian approximation.
-
-        Parameters
-        ----------
-        approximation : OptimizedInducing
-        model : pymc.Model
-            The step's model, for which the approximation must have been made.
-
-        Raises
-        ------
-        ValueError
-            If the approximation was made for another model.
-        """
+        """Use the sites of a Gaussian approximation, which must have been made for the step's model."""
         shape = self.function.shape
         if (approximation.whitened, approximation.mean.shape) != (self.function.latent_name, shape):
             raise ValueError(
@@ -199,13 +187,7 @@ class SparseGibbs(ThetaProgress, SparseStep):
         self._forget()
 
     def setup_chain(self, rng: Any, tune: int, draws: int) -> None:
-        """Prepare for a chain, and check that an approximation has as many observations as the model has now.
-
-        Raises
-        ------
-        ValueError
-            If `pymc.set_data` has changed the number of observations since the approximation was given.
-        """
+        """Prepare for a chain, and check that an approximation has as many observations as the model has now."""
         super().setup_chain(rng, tune, draws)
         if self.sites is None:
             return

@@ -16,11 +16,11 @@ from pmgp.core.inducing import Maximized, maximized
 from pmgp.core.numerics.threads import suitable_threads, threads_limited
 from pmgp.interface.graphs.compilation import INTERPRETED
 from pmgp.interface.model.points import value_point
-from pmgp.interface.sparse.beginning import beginning, nothing_told
+from pmgp.interface.sparse.beginning import beginning, uninformative
 from pmgp.interface.sparse.bound import BoundFunction
 from pmgp.interface.sparse.process import Sparse
 
-NOTHING_TOLD = (
+UNINFORMATIVE = (
     "At the maximum of the bound, the values at the inducing inputs hardly inform those at other inputs, and "
     "predictions will be close to the prior: length-scales are far below the distances between inputs. Give the "
     "length-scales a prior that allows for these distances (standardized features help), and give start=..., or use "
@@ -171,8 +171,8 @@ def optimize_inducing(
     function = BoundFunction(process, model, values)
     with threads_limited(suitable_threads(process.points)), _progress(max_iterations, progressbar) as stage:
         found, bounds = _in_stages(function, inducing, max_iterations, stage)
-    if not inducing and nothing_told(function, found.at.theta):
-        warnings.warn(NOTHING_TOLD, UserWarning, stacklevel=2)
+    if not inducing and uninformative(function, found.at.theta):
+        warnings.warn(UNINFORMATIVE, UserWarning, stacklevel=2)
     log_prior = function.log_prior(found.at.theta)
     return OptimizedInducing(
         Z=found.at.inducing,

@@ -107,12 +107,12 @@ class SparseParts:
         log_prior, offset, *rest = self._theta_function(theta)
         return float(log_prior), offset, rest[: self._number], rest[self._number :]
 
-    def told(self, theta: np.ndarray) -> np.ndarray:
+    def explained_shares(self, theta: np.ndarray) -> np.ndarray:
         """Return the share of the prior variance at each observation that the inducing inputs explain, (k, n)."""
         _, _, projections, others = self._values_at(theta)
-        told = np.array([np.square(A).sum(axis=0) for A in projections])
+        explained = np.array([np.square(A).sum(axis=0) for A in projections])
         # The first parameter of the first term is the variance that they leave.
-        return told / (told + others[0])
+        return explained / (explained + others[0])
 
     def sites(self, theta: np.ndarray, mean: np.ndarray, factors: np.ndarray) -> Sites:
         """Return the sites with the derivatives of the terms, averaged over a Gaussian q(v).

@@ -9,6 +9,7 @@ import pymc as pm
 import pytensor.tensor as pt
 import xarray as xr
 from numpy.typing import ArrayLike
+from pymc.backends.arviz import apply_function_over_dataset, coords_and_dims_for_inferencedata
 from pymc.gp.util import JITTER_DEFAULT, stabilize
 from pytensor.graph.basic import Variable
 from pytensor.tensor.variable import TensorVariable
@@ -20,7 +21,6 @@ from pmgp.interface.sparse.exact import whole_model
 from pmgp.interface.sparse.inputs import check_new_inputs, current_value
 from pmgp.interface.sparse.likelihood import LatentLikelihood
 from pmgp.interface.sparse.marginals import InducingInputs, Marginals
-from pmgp.interface.sparse.pointwise import extend_with_log_likelihood
 from pmgp.interface.sparse.responses import Expectations
 from pmgp.interface.sparse.selection import select_inducing
 
@@ -119,8 +119,22 @@ class Predicting:
             If `observe` has not been called.
         """
         self._observation(None)
-        settings: dict[str, Any] = {"progressbar": progressbar, "compile_kwargs": compile_kwargs}
-        return extend_with_log_likelihood(idata, pm.modelcontext(model), self._observations, **settings)
+        model = pm.modelcontext(model)
+        expected = [
+            likelihood.log_expected(model.rvs_to_values[model[name]], *arguments)
+            for name, (likelihood, arguments) in self._observations.items()
+        ]
+        settings: dict[str, Any] = {"on_unused_input": "ignore", **(compile_kwargs or {})}
+        coords, dims = coords_and_dims_for_inferencedata(model)
+        idata["log_likelihood"] = apply_function_over_dataset(
+            model.compile_fn(inputs=model.free_RVs, outs=expected, **settings),
+            idata["posterior"].to_dataset()[[rv.name for rv in model.free_RVs]],
+            output_var_names=list(self._observations),
+            dims=dims,
+            coords=coords,
+            progressbar=progressbar,
+        )
+        return idata
 
     def predict(
         self,

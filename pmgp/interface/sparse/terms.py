@@ -30,19 +30,15 @@ class Terms(Protocol):
 
     def refresh_data(self) -> None:
         """Read the observations again."""
-        ...
 
     def values(self, *arguments: np.ndarray) -> list[Any]:
         """Return the sum, in a list."""
-        ...
 
     def derivatives(self, *arguments: np.ndarray) -> list[Any]:
         """Return the gradient of the sum, and for each output the second derivative in each mean."""
-        ...
 
     def slope(self, *arguments: np.ndarray) -> Any:
         """Return only the gradient."""
-        ...
 
 
 def terms_of(model: pm.Model, observed: list[TensorVariable], outputs: int) -> Terms:

@@ -96,7 +96,8 @@ class GaussianProcessStep(ChainStep):
 
     def _own_variables(self, vars: list[Any] | None, model: pm.Model) -> list[Any]:
         """Return the value variables that the step updates: only f and missing observations by default."""
-        return [*self.latent_model.latent_vector.values, *self.latent_model.missing_values]
+        imputation = self.latent_model.imputation
+        return [*self.latent_model.latent_vector.values, *(() if imputation is None else imputation.values)]
 
     def _reset(self, n_tune: int, n_draws: int) -> None:
         """Start the state of a chain."""
@@ -128,7 +129,7 @@ class GaussianProcessStep(ChainStep):
 
     def step(self, point: dict[str, np.ndarray]) -> tuple[dict[str, np.ndarray], list[dict[str, Any]]]:
         """Make one iteration; return the new point and the sample statistics."""
-        self._n = self.latent_model.sites_of(point)
+        self._n = self.latent_model.latent_vector.sites(point)
         with self._limited(self._n), counted() as ledger:
             moved, stats = self._update(point)
             after = point | moved

@@ -57,7 +57,7 @@ class ChainStep(BlockedStep):
     def setup_chain(self, rng: Any, tune: int, draws: int) -> None:
         """Forget the last chain, take this chain's random generator, and read the data again."""
         super().setup_chain(rng, tune, draws)
-        self._threads = self._granted or ThreadShare.untold()
+        self._threads = self._granted or ThreadShare.default()
         with threads_limited(1):
             self._refresh_data()
             self._reset(tune, draws)

@@ -67,13 +67,7 @@ class LatentRMHMC(LatentStep):
             self._require_curvature()
 
     def _require_curvature(self) -> None:
-        """Refuse a likelihood whose curvature is not everywhere a metric, or has no derivatives.
-
-        Raises
-        ------
-        ModelError
-            It says which metric to use.
-        """
+        """Refuse a likelihood whose curvature is not everywhere a metric, or has no derivatives."""
         theta = self.latent_model.initial_theta
         if not local_curvature_known(self.shared_model.prior(theta), self.latent_model.likelihood(theta)):
             raise ModelError(

@@ -180,12 +180,7 @@ class EllipticalSlice(EvaluationsProgress, LatentStep):
     stats_dtypes_shapes: ClassVar = EVALUATIONS | COUNTS
 
     def __init__(
-        self,
-        vars: list[Any] | None = None,
-        *,
-        moves: int = 1,
-        reference: str = "prior",
-        **others: Unpack[Arguments],
+        self, vars: list[Any] | None = None, *, moves: int = 1, reference: str = "prior", **others: Unpack[Arguments]
     ) -> None:
         update = latent_updates.EllipticalSliceUpdate(moves, reference)
         super().__init__(vars, update=update, factorizing=reference == "laplace", **others)

@@ -6,7 +6,8 @@ be cut off.
 
 from __future__ import annotations
 
-from typing import Any
+from collections.abc import Callable
+from typing import Any, ClassVar
 
 from rich.console import Console
 from rich.progress import TextColumn
@@ -16,83 +17,63 @@ from rich.table import Column
 WIDE_ENOUGH = 96
 
 
-def _columns(**shown: tuple[str, str]) -> list[TextColumn]:
-    """Return a column with a header and a format for each field, or none in a narrow terminal."""
-    if Console().width < WIDE_ENOUGH:
-        return []
-    return [
-        TextColumn(f"{{task.fields[{field}]{form}}}", table_column=Column(header, ratio=1))
-        for field, (header, form) in shown.items()
-    ]
+class ShownProgress:
+    """A mixin of step methods that shows sample statistics in the progress bar."""
+
+    # For each column its header, a format, and the statistic.
+    _shown: ClassVar[dict[str, tuple[str, str, str]]]
+
+    @classmethod
+    def _progressbar_config(cls, n_chains: int = 1) -> tuple[list[TextColumn], dict[str, list[float]]]:
+        columns = [
+            TextColumn(f"{{task.fields[{field}]{form}}}", table_column=Column(header, ratio=1))
+            for field, (header, form, _) in cls._shown.items()
+        ]
+        return columns if Console().width >= WIDE_ENOUGH else [], {field: [0] * n_chains for field in cls._shown}
+
+    @classmethod
+    def _make_progressbar_update_functions(cls) -> tuple[Callable[[dict[str, Any]], dict[str, Any]], ...]:
+        return (lambda stats: {field: stats[name] for field, (_, _, name) in cls._shown.items()},)
 
 
-class EvidenceProgress:
-    """Mixin of step methods: acceptance rate and log marginal likelihood in the progress bar."""
+class EvidenceProgress(ShownProgress):
+    """Acceptance rate and log marginal likelihood in the progress bar."""
 
-    @staticmethod
-    def _progressbar_config(n_chains: int = 1) -> tuple[list[TextColumn], dict[str, list[float]]]:
-        columns = _columns(acceptance=("Accept", ":0.2f"), log_evidence=("log p(y)", ":0.1f"))
-        return columns, {"acceptance": [0.0] * n_chains, "log_evidence": [0.0] * n_chains}
+    _shown: ClassVar = {
+        "acceptance": ("Accept", ":0.2f", "acceptance_rate"),
+        "log_evidence": ("log p(y)", ":0.1f", "log_marginal_likelihood"),
+    }
 
-    @staticmethod
-    def _make_progressbar_update_functions() -> tuple[Any, ...]:
+    @classmethod
+    def _make_progressbar_update_functions(cls) -> tuple[Callable[[dict[str, Any]], dict[str, Any]], ...]:
+        (shown,) = super()._make_progressbar_update_functions()
         averages: dict[str, float] = {}
 
-        def update_stats(step_stats: dict[str, Any]) -> dict[str, float]:
+        def update_stats(stats: dict[str, Any]) -> dict[str, Any]:
             # A running mean over about fifty iterations of all chains, as PyMC does not say which chain they are from.
-            rate = averages.get("rate", float(step_stats["acceptance_rate"]))
-            averages["rate"] = rate + 0.02 * (float(step_stats["acceptance_rate"]) - rate)
-            return {"acceptance": averages["rate"], "log_evidence": float(step_stats["log_marginal_likelihood"])}
+            rate = averages.get("rate", stats["acceptance_rate"])
+            averages["rate"] = rate + 0.02 * (stats["acceptance_rate"] - rate)
+            return shown(stats) | {"acceptance": averages["rate"]}
 
         return (update_stats,)
 
 
-class AcceptanceProgress:
-    """Mixin of step methods: acceptance rate and step size of the transitions of f."""
+class AcceptanceProgress(ShownProgress):
+    """Acceptance rate and step size of the transitions of f in the progress bar."""
 
-    @staticmethod
-    def _progressbar_config(n_chains: int = 1) -> tuple[list[TextColumn], dict[str, list[float]]]:
-        columns = _columns(latent_acceptance=("Accept f", ":0.2f"), latent_step=("Step f", ":0.2g"))
-        return columns, {"latent_acceptance": [0.0] * n_chains, "latent_step": [0.0] * n_chains}
-
-    @staticmethod
-    def _make_progressbar_update_functions() -> tuple[Any, ...]:
-        def update_stats(step_stats: dict[str, Any]) -> dict[str, float]:
-            return {
-                "latent_acceptance": float(step_stats["acceptance_rate"]),
-                "latent_step": float(step_stats["step_size"]),
-            }
-
-        return (update_stats,)
+    _shown: ClassVar = {
+        "latent_acceptance": ("Accept f", ":0.2f", "acceptance_rate"),
+        "latent_step": ("Step f", ":0.2g", "step_size"),
+    }
 
 
-class EvaluationsProgress:
-    """Mixin of step methods: likelihood evaluations of a transition of f."""
+class EvaluationsProgress(ShownProgress):
+    """Likelihood evaluations of a transition of f in the progress bar."""
 
-    @staticmethod
-    def _progressbar_config(n_chains: int = 1) -> tuple[list[TextColumn], dict[str, list[float]]]:
-        columns = _columns(latent_evaluations=("Evaluations", ""))
-        return columns, {"latent_evaluations": [0] * n_chains}
-
-    @staticmethod
-    def _make_progressbar_update_functions() -> tuple[Any, ...]:
-        def update_stats(step_stats: dict[str, Any]) -> dict[str, int]:
-            return {"latent_evaluations": int(step_stats["n_evaluations"])}
-
-        return (update_stats,)
+    _shown: ClassVar = {"latent_evaluations": ("Evaluations", "", "n_evaluations")}
 
 
-class ThetaProgress:
-    """Mixin of step methods: acceptance rate of the transitions of theta."""
+class ThetaProgress(ShownProgress):
+    """Acceptance rate of the transitions of theta in the progress bar."""
 
-    @staticmethod
-    def _progressbar_config(n_chains: int = 1) -> tuple[list[TextColumn], dict[str, list[float]]]:
-        columns = _columns(theta_acceptance=("Accept theta", ":0.2f"))
-        return columns, {"theta_acceptance": [0.0] * n_chains}
-
-    @staticmethod
-    def _make_progressbar_update_functions() -> tuple[Any, ...]:
-        def update_stats(step_stats: dict[str, Any]) -> dict[str, float]:
-            return {"theta_acceptance": float(step_stats["acceptance_rate"])}
-
-        return (update_stats,)
+    _shown: ClassVar = {"theta_acceptance": ("Accept theta", ":0.2f", "acceptance_rate")}

@@ -261,7 +261,7 @@ class PseudoMarginal(EvidenceProgress, GaussianProcessStep):
     def _update(self, point: dict[str, np.ndarray]) -> tuple[dict[str, np.ndarray], dict[str, Any]]:
         if self.tuning is None and self.chain is None:
             self._start(point)
-        elif not self.latent_model.stands_in(point, self._whole()):
+        elif not self.latent_model.theta.agrees(point, self._whole()):
             self._follow(self.latent_model.ravel(point))
         stats, model = self._move(), self.latent_model
         values, latent = model.unravel(theta := self._whole()), model.unravel_latent(self.latent, theta)

@@ -30,7 +30,7 @@ class ThreadShare(NamedTuple):
         return cls(None if given is None else max(1, given // min(cores, chains)), blas_cores != "auto")
 
     @classmethod
-    def untold(cls) -> ThreadShare:
+    def default(cls) -> ThreadShare:
         """Return the share of a chain in this process that was given none."""
         return cls(CORES if parent_process() is None else 1)
 

@@ -13,7 +13,7 @@ from pmgp.interface.model.latent_gaussian import LatentGaussianModel, ModelError
 
 def check_hyperparameters(vars: Any, model: pm.Model, parts: LatentGaussianModel, method: str) -> list[Any]:
     """Return all free variables except f, after checks that they are continuous, complete and no latent process."""
-    if not parts.theta_values:
+    if not parts.theta.values:
         raise ModelError(
             f"the model has no hyper-parameters besides {parts.latent_name!r}, which {method} does not move: leave it "
             "out, and sample with pmgp.EllipticalSlice() alone"
@@ -21,16 +21,16 @@ def check_hyperparameters(vars: Any, model: pm.Model, parts: LatentGaussianModel
     parts.checks.refuse_discrete()
     parts.checks.refuse_other_processes(model)
     if vars is None:
-        return list(parts.theta_values)
+        return list(parts.theta.values)
     given = {model.rvs_to_values.get(v, v) for v in (vars if isinstance(vars, list | tuple) else [vars])}
-    missing = [value.name for value in parts.theta_values if value not in given]
-    foreign = [value.name for value in given if value not in parts.theta_values]
+    missing = [value.name for value in parts.theta.values if value not in given]
+    foreign = [value.name for value in given if value not in parts.theta.values]
     if missing or foreign:
         raise ModelError(
             f"{method} updates all hyper-parameters together and not the latent vector; missing: "
             f"{', '.join(missing) or 'none'}, not its own: {', '.join(foreign) or 'none'}; leave vars out"
         )
-    return list(parts.theta_values)
+    return list(parts.theta.values)
 
 
 def latent_of(vars: Any, latent: Any, model: pm.Model, method: str) -> Any:
@@ -60,8 +60,8 @@ def moved_values(vars: Any, model: pm.Model, parts: LatentGaussianModel) -> list
     """
     given = None if vars is None else {model.rvs_to_values.get(v, v) for v in np.atleast_1d(vars)}
     discrete = parts.theta.discrete
-    moved = [v for v in parts.theta_values if v not in discrete and (given is None or v in given)]
-    left = [value.name for value in parts.theta_values if value not in moved and value in parts.prior_values]
+    moved = [v for v in parts.theta.values if v not in discrete and (given is None or v in given)]
+    left = [value.name for value in parts.theta.values if value not in moved and value in parts.prior_values]
     if left:
         raise ModelError(
             f"the prior of {parts.latent_name!r} depends on {', '.join(left)}, which PseudoMarginal must move itself: "
