@@ -12,7 +12,6 @@ WHY = {
     "blocks/test_block_operators.py": "Geweke's test of operators; see blocks/test_article_samplers.py",
     "fields/test_agreement.py": "moments of long chains; see fields/test_autoregressions.py",
     "fields/test_geweke.py": "Geweke's test of chains; see fields/test_autoregressions.py",
-    "latent_updates/test_agreement.py": "moments of long chains; see latent_updates/test_transitions.py",
     "latent_updates/test_geweke_operators.py": "Geweke's test of operators; see latent_updates/test_transitions.py",
     "linear_predictors/test_geweke.py": "Geweke's test of chains; see linear_predictors/test_exact.py",
     "linear_predictors/test_geweke_correlated.py": "Geweke's test of chains; see linear_predictors/test_correlated.py",
