@@ -2,11 +2,14 @@
 
 from __future__ import annotations
 
+import os
 import resource
+import signal
 import threading
 import time
 from concurrent.futures import BrokenExecutor, Executor, Future, ThreadPoolExecutor
 from dataclasses import replace
+from functools import partial
 
 import pytest
 from numpy.testing import assert_array_equal
@@ -18,7 +21,7 @@ from pmgp.interface.sampling import chain_tasks, permit, recorded_step
 from pmgp.interface.sampling.stored_chain import recovered
 from tests.sampling.kills import PER_KILL, with_kills
 from tests.sampling.runs import QUIET, SETTINGS, assert_same_run, differing, size
-from tests.sampling.workers import iterations, pool
+from tests.sampling.workers import by_chain, iterations, pool, until
 
 pytestmark = pytest.mark.filterwarnings("ignore::UserWarning")
 
@@ -111,6 +114,23 @@ def test_an_interruption_keeps_what_is_there(sample, alone, monkeypatch):
     drawn = sample(executor=Here())
     assert dict(drawn.posterior.sizes)["draw"] == stop_at - SETTINGS["tune"]
     assert_array_equal(drawn.posterior["f"], alone.posterior["f"][:, : stop_at - SETTINGS["tune"]])
+
+
+@pytest.mark.full
+def test_ctrl_c_keeps_what_two_processes_have_drawn(sample, alone, tmp_path):
+    """The signal comes when both chains have more draws than the run that they are compared with."""
+    enough = SETTINGS["tune"] + SETTINGS["draws"]
+
+    def interrupt():
+        until(lambda: min(by_chain(tmp_path)) > enough)
+        os.kill(os.getpid(), signal.SIGINT)
+
+    thread = threading.Thread(target=interrupt)
+    thread.start()
+    drawn = sample(executor=partial(pool, 2), out=tmp_path, flush_every=0.0, draws=100_000)
+    thread.join()
+    assert SETTINGS["draws"] < drawn.posterior.sizes["draw"] < 100_000
+    assert_array_equal(drawn.posterior["f"][:, : SETTINGS["draws"]], alone.posterior["f"])
 
 
 def test_chains_stop_when_the_run_is_stopped(sample, tmp_path, monkeypatch):

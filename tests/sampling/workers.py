@@ -23,11 +23,11 @@ PATIENCE = 120.0
 """Seconds after which a test gives up waiting."""
 
 
-def pool(**settings: Any) -> ProcessPoolExecutor:
-    """One worker, forked from a process that has imported what workers need, and has no threads."""
+def pool(workers: int = 1, **settings: Any) -> ProcessPoolExecutor:
+    """Workers that are forked from a process that has imported what they need, and has no threads."""
     context = multiprocessing.get_context("forkserver")
     context.set_forkserver_preload(["pmgp.interface.sampling", "pmgp.interface.steps"])
-    return ProcessPoolExecutor(1, mp_context=context, **settings)
+    return ProcessPoolExecutor(workers, mp_context=context, **settings)
 
 
 class Pools:
@@ -61,8 +61,13 @@ def until[T](found: Callable[[], T]) -> T:
 
 def iterations(run: Path) -> int:
     """Iterations of two chains in a run's folder."""
+    return sum(by_chain(run))
+
+
+def by_chain(run: Path) -> list[int]:
+    """Iterations of each of two chains in a run's folder."""
     states = [blocks.read(chain_folder(run, number) / STATE) for number in (0, 1)]
-    return sum(state.number for state in states if state is not None)
+    return [0 if state is None else state.number for state in states]
 
 
 @contextmanager
