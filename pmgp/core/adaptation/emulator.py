@@ -38,10 +38,6 @@ LARGEST_SPREAD = 1.0
 class Visited:
     """The last visited positions, with their log-densities.
 
-    Parameters
-    ----------
-    dimension : int
-
     Attributes
     ----------
     count : int

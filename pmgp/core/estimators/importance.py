@@ -190,13 +190,7 @@ class ImportanceSampling:
 
 
 def check_draws(draws: int | str, antithetic: bool) -> None:
-    """Refuse a value that is not a number of draws or "auto".
-
-    Raises
-    ------
-    ValueError
-        It names the value.
-    """
+    """Refuse a value that is not a number of draws or "auto"."""
     if draws == "auto":
         return
     if isinstance(draws, bool) or not isinstance(draws, int | np.integer) or draws < 1:
@@ -206,13 +200,7 @@ def check_draws(draws: int | str, antithetic: bool) -> None:
 
 
 def check_positive(**numbers: Any) -> None:
-    """Refuse values that are not positive integers.
-
-    Raises
-    ------
-    ValueError
-        It names the value.
-    """
+    """Refuse values that are not positive integers."""
     for name, number in numbers.items():
         if isinstance(number, bool) or not isinstance(number, int | np.integer) or number < 1:
             raise ValueError(f"{name} must be a positive integer, not {number!r}")

@@ -127,12 +127,7 @@ class ShrunkPosterior(Posterior):
 
 
 class ShrunkConditioning(ConditionedPrior):
-    """A prior that is conditioned on one set of sites after another.
-
-    Parameters
-    ----------
-    prior : ShrinkingPrior
-    """
+    """A prior that is conditioned on one set of sites after another."""
 
     prior: ShrinkingPrior
     shrinkage: Shrinkage

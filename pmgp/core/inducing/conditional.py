@@ -141,10 +141,7 @@ def fitted(conditional: WhitenedConditional, start: np.ndarray) -> GaussianFit |
     It is a function of the density and the start, so that coordinates whitened by it are deterministic in theta if the
     start is.
 
-    Parameters
-    ----------
-    conditional : WhitenedConditional
-    start : (k, m) array
+    Shapes: start (k, m).
 
     Returns
     -------
@@ -199,11 +196,6 @@ class Sites(NamedTuple):
 def fitted_by_sites(conditional: WhitenedConditional, sites: Sites) -> GaussianFit | None:
     """Return the Gaussian of v when sites replace the likelihood: one factorization, and no search.
 
-    Parameters
-    ----------
-    conditional : WhitenedConditional
-    sites : Sites
-
     Returns
     -------
     GaussianFit or None
@@ -233,13 +225,7 @@ def slices(
 
     All that the density depends on is linear in w, so that an ellipse takes one product with A, and its points O(N).
 
-    Parameters
-    ----------
-    rng : numpy.random.Generator
-    conditional : WhitenedConditional
-    fit : GaussianFit
-    w : (k, m) array
-    moves : int
+    Shapes: w (k, m).
 
     Returns
     -------

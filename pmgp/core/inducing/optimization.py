@@ -48,13 +48,7 @@ class Variational(NamedTuple):
 
 
 class ExpectedLogDensity(NamedTuple):
-    """E_q log p(y|f) + log p(theta) with its derivatives, each of the shape of its variable.
-
-    Attributes
-    ----------
-    value : float
-    gradient : Variational
-    """
+    """E_q log p(y|f) + log p(theta) with its derivatives, each of the shape of its variable."""
 
     value: float
     gradient: Variational

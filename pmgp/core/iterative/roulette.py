@@ -43,12 +43,7 @@ class Survival(Protocol):
 
 @dataclass(frozen=True)
 class Printed:
-    """The article's probabilities, P_j = P_(j-1) exp(-beta j).
-
-    Parameters
-    ----------
-    beta : float
-    """
+    """The article's probabilities, P_j = P_(j-1) exp(-beta j)."""
 
     beta: float = 1.0
 

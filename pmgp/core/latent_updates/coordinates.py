@@ -18,13 +18,7 @@ SMALLEST_INFORMATION = 1e-3
 
 
 class LatentDensity:
-    """The density of f itself.
-
-    Parameters
-    ----------
-    prior : Prior
-    likelihood : Likelihood
-    """
+    """The density of f itself."""
 
     def __init__(self, prior: Prior, likelihood: Likelihood) -> None:
         self.prior = prior

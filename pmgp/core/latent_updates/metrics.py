@@ -30,12 +30,7 @@ RIDGE = 1e-10
 
 
 class IdentityMetric:
-    """G = I.
-
-    Parameters
-    ----------
-    size : int
-    """
+    """G = I."""
 
     constant: ClassVar[bool] = True
     log_determinant: ClassVar[float] = 0.0

@@ -4,12 +4,6 @@ from __future__ import annotations
 
 
 def check_name(given: str, known: tuple[str, ...], argument: str) -> None:
-    """Refuse an unknown name.
-
-    Raises
-    ------
-    ValueError
-        It names the argument and the known names.
-    """
+    """Refuse an unknown name."""
     if given not in known:
         raise ValueError(f"{argument} must be one of {', '.join(known)}, not {given!r}")

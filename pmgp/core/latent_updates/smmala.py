@@ -19,11 +19,6 @@ class ManifoldDensity(LatentDensity):
 
     K is inverted once, and G is factorized at every proposal, unless R has not changed: the information of the
     volatility model, for example, does not depend on f.
-
-    Parameters
-    ----------
-    prior : Prior
-    likelihood : Likelihood
     """
 
     def _weighted(self, deviation: np.ndarray) -> np.ndarray:

@@ -15,10 +15,7 @@ def _named(values: np.ndarray) -> str:
 def places(wrong: np.ndarray, values: np.ndarray | None = None) -> str:
     """Show the indices, and the values if given, of the first few marked elements.
 
-    Parameters
-    ----------
-    wrong : (n, ...) array of bool
-    values : array of the same shape, optional
+    Shapes: wrong (n, ...) of bool.
     """
     found = np.argwhere(wrong)
     indices = [str(index[0]) if index.size == 1 else str(tuple(index.tolist())) for index in found[:SHOWN]]
@@ -30,13 +27,7 @@ def places(wrong: np.ndarray, values: np.ndarray | None = None) -> str:
 
 
 def check_binary(y: np.ndarray) -> np.ndarray:
-    """Refuse labels other than 0 and 1.
-
-    Raises
-    ------
-    ValueError
-        Naming the values.
-    """
+    """Refuse labels other than 0 and 1."""
     y = np.asarray(y)
     wrong = y[~np.isin(y, (0, 1))]
     if wrong.size:
@@ -47,13 +38,7 @@ def check_binary(y: np.ndarray) -> np.ndarray:
 
 
 def check_counts(y: np.ndarray) -> np.ndarray:
-    """Return the counts as floats; refuse negative values and fractions.
-
-    Raises
-    ------
-    ValueError
-        Naming the values.
-    """
+    """Return the counts as floats; refuse negative values and fractions."""
     y = np.asarray(y, dtype=float)
     wrong = y[~(np.isfinite(y) & (y >= 0.0) & (y == np.floor(y)))]
     if wrong.size:
@@ -62,13 +47,7 @@ def check_counts(y: np.ndarray) -> np.ndarray:
 
 
 def check_categories(y: np.ndarray, categories: int) -> np.ndarray:
-    """Return the labels as integers; refuse labels that are not among 0, ..., categories - 1.
-
-    Raises
-    ------
-    ValueError
-        Naming the values.
-    """
+    """Return the labels as integers; refuse labels that are not among 0, ..., categories - 1."""
     y = np.asarray(y)
     wrong = y[~np.isin(y, np.arange(categories))]
     if wrong.size:
@@ -88,11 +67,6 @@ def check_class_counts(y: np.ndarray, classes: int | None = None) -> np.ndarray:
         Labels, or counts of each class.
     classes : int, optional
         Number of classes; by default the number of columns, or one more than the largest label.
-
-    Raises
-    ------
-    ValueError
-        Naming the values, or the number of classes.
     """
     y = np.asarray(y)
     if y.ndim == 2:
@@ -124,13 +98,7 @@ def _check_class_number(found: int, wanted: int | None) -> None:
 
 
 def check_classes(y: np.ndarray, classes: int) -> np.ndarray:
-    """Return the labels as integers; refuse labels that are not among 0, ..., classes - 1.
-
-    Raises
-    ------
-    ValueError
-        Naming the values.
-    """
+    """Return the labels as integers; refuse labels that are not among 0, ..., classes - 1."""
     y = np.asarray(y)
     wrong = y[~np.isin(y, np.arange(classes))]
     if wrong.size:
@@ -142,13 +110,7 @@ def check_classes(y: np.ndarray, classes: int) -> np.ndarray:
 
 
 def check_finite(y: np.ndarray) -> np.ndarray:
-    """Return the observations as floats; refuse NaN and infinity.
-
-    Raises
-    ------
-    ValueError
-        Naming the values.
-    """
+    """Return the observations as floats; refuse NaN and infinity."""
     y = np.asarray(y, dtype=float)
     wrong = y[~np.isfinite(y)]
     if wrong.size:
@@ -157,13 +119,7 @@ def check_finite(y: np.ndarray) -> np.ndarray:
 
 
 def check_positive(name: str, value: np.ndarray | float) -> np.ndarray:
-    """Return a parameter as floats; refuse elements that are not positive and finite.
-
-    Raises
-    ------
-    ValueError
-        Naming the parameter and the elements.
-    """
+    """Return a parameter as floats; refuse elements that are not positive and finite."""
     value = np.asarray(value, dtype=float)
     wrong = value[~(np.isfinite(value) & (value > 0.0))]
     if wrong.size:
@@ -172,13 +128,7 @@ def check_positive(name: str, value: np.ndarray | float) -> np.ndarray:
 
 
 def check_same_length(name: str, value: np.ndarray, y: np.ndarray) -> None:
-    """Refuse a parameter that is neither a scalar nor as long as the observations.
-
-    Raises
-    ------
-    ValueError
-        Naming both lengths.
-    """
+    """Refuse a parameter that is neither a scalar nor as long as the observations."""
     if value.size != 1 and value.shape != y.shape[-value.ndim :]:
         raise ValueError(
             f"{name} has shape {value.shape}, but there are {y.size} observations; give a scalar or one value for each"
@@ -186,13 +136,7 @@ def check_same_length(name: str, value: np.ndarray, y: np.ndarray) -> None:
 
 
 def check_thresholds(thresholds: np.ndarray) -> np.ndarray:
-    """Return the thresholds as floats; refuse them if empty, not finite, or not strictly increasing.
-
-    Raises
-    ------
-    ValueError
-        Naming the values.
-    """
+    """Return the thresholds as floats; refuse them if empty, not finite, or not strictly increasing."""
     thresholds = np.asarray(thresholds, dtype=float)
     if thresholds.ndim != 1 or thresholds.size == 0:
         raise ValueError(f"thresholds must be a vector of at least one number, not of shape {thresholds.shape}")

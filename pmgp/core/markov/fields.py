@@ -54,9 +54,7 @@ class SummedPrecision:
 def checked_neighbors(weights: Any) -> sparse.csc_array:
     """Return the weights of neighbors as a sparse matrix, after checks.
 
-    Parameters
-    ----------
-    weights : (n, n) dense or sparse array
+    Shapes: weights (n, n) dense or sparse.
 
     Raises
     ------

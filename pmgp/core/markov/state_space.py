@@ -123,11 +123,6 @@ def transitions(times: Times, lines: Sequence[Line]) -> np.ndarray:
 
     A state holds each process and its derivatives, in the unit of time lengthscale / sqrt(2 order); processes that
     rotate are in it twice. The values are NaN unless all length-scales and variances are positive and finite.
-
-    Parameters
-    ----------
-    times : Times
-    lines : sequence of Line
     """
     size, number = sum(map(_states, lines)), len(times.distinct)
     values, begin = np.zeros((3, number, size, size)), 0

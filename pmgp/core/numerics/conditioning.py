@@ -160,9 +160,6 @@ def log_normalizer(
 def log_sites(linear: np.ndarray, precision: np.ndarray, f: np.ndarray) -> np.ndarray:
     """Sum of b_i f_i - w_i f_i^2 / 2: (..., n) -> (...).
 
-    Parameters
-    ----------
-    linear, precision : (n,) array
-    f : (..., n) array
+    Shapes: linear, precision (n,); f (..., n).
     """
     return for_rows(partial(compiled("sites.log_sites"), *vectors(linear, precision)), f)

@@ -36,12 +36,7 @@ class Outcome(NamedTuple):
 
 @dataclass(frozen=True)
 class Scheme:
-    """A scheme, which makes one transition of theta in each stage of an iteration.
-
-    Parameters
-    ----------
-    operator : AdaptiveTransition
-    """
+    """A scheme, which makes one transition of theta in each stage of an iteration."""
 
     operator: AdaptiveTransition = field(default_factory=RandomWalk)
 
@@ -105,13 +100,7 @@ class AncillaryScheme(Scheme):
 
 @dataclass(frozen=True)
 class SufficientScheme(Scheme):
-    """SA: theta given f, after a draw of a conjugate variance from its full conditional if there is one.
-
-    Parameters
-    ----------
-    operator : AdaptiveTransition
-    variance : ConjugateVariance, optional
-    """
+    """SA: theta given f, after a draw of a conjugate variance from its full conditional if there is one."""
 
     variance: ConjugateVariance | None = None
 
@@ -156,13 +145,7 @@ class SurrogateScheme(Scheme):
 
 @dataclass(frozen=True)
 class JointScheme(Scheme):
-    """KHR: theta and f proposed and accepted together.
-
-    Parameters
-    ----------
-    operator : AdaptiveTransition
-    approximation : Approximation
-    """
+    """KHR: theta and f proposed and accepted together."""
 
     approximation: Approximation = field(default_factory=Laplace)
 

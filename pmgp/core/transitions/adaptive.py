@@ -102,11 +102,6 @@ class HamiltonianMonteCarlo(_Scaled):
         The number of leapfrog steps is uniform between these two.
     learns_mass : bool
         Whether to use the covariance of the draws; otherwise the mass matrix stays the identity.
-
-    Raises
-    ------
-    ValueError
-        For settings out of range.
     """
 
     target_acceptance: float = 0.65

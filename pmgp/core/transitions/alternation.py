@@ -60,13 +60,7 @@ class LearnedAlternation(NamedTuple):
 @storable
 @dataclass(frozen=True)
 class Alternation:
-    """Alternation of an `IndependenceMixture` and `HamiltonianMonteCarlo`.
-
-    Parameters
-    ----------
-    proposals : IndependenceMixture
-    trajectories : HamiltonianMonteCarlo
-    """
+    """Alternation of an `IndependenceMixture` and `HamiltonianMonteCarlo`."""
 
     proposals: IndependenceMixture = field(default_factory=IndependenceMixture)
     trajectories: HamiltonianMonteCarlo = field(default_factory=HamiltonianMonteCarlo)

@@ -111,11 +111,6 @@ class RiemannianMonteCarlo:
         The number of leapfrog steps is uniform from 1 to this one.
     solver : Solver
         Solver of the implicit steps. Below a tolerance of 1e-8 the errors of the differences dominate.
-
-    Raises
-    ------
-    ValueError
-        For settings out of range.
     """
 
     target_acceptance: float = 0.65

@@ -38,12 +38,6 @@ def random_pivots(kernel: Kernel, noise: np.ndarray, rank: int, rng: np.random.G
 def random_points(kernel: Kernel, rank: int, rng: np.random.Generator) -> np.ndarray:
     """Return points, each drawn with a probability proportional to its variance given those before it.
 
-    Parameters
-    ----------
-    kernel : Kernel
-    rank : int
-    rng : numpy.random.Generator
-
     Returns
     -------
     (m,) array of int, m at most `rank`

@@ -250,12 +250,7 @@ def add_sites(where: np.ndarray, loading: np.ndarray, precision: np.ndarray, dia
 def site_variances(where: np.ndarray, loading: np.ndarray, variance: np.ndarray, out: np.ndarray) -> None:
     """Write h_i' S h_i for each site, where S is the covariance of the block on which it depends.
 
-    Parameters
-    ----------
-    where : (n,) array of int
-    loading : (n, d) array
-    variance : (T, d, d) array
-    out : (n,) array
+    Shapes: where (n,) of int; loading (n, d); variance (T, d, d); out (n,).
     """
     d = loading.shape[1]
     for site in range(len(where)):
@@ -271,12 +266,7 @@ def site_variances(where: np.ndarray, loading: np.ndarray, variance: np.ndarray,
 def observe(where: np.ndarray, loading: np.ndarray, values: np.ndarray, out: np.ndarray) -> None:
     """Write h_i' x for each site and draw, where x is the block on which the site depends.
 
-    Parameters
-    ----------
-    where : (n,) array of int
-    loading : (n, d) array
-    values : (draws, T, d) array
-    out : (draws, n) array
+    Shapes: where (n,) of int; loading (n, d); values (draws, T, d); out (draws, n).
     """
     draws, d = values.shape[0], loading.shape[1]
     for m in range(draws):
@@ -291,12 +281,7 @@ def observe(where: np.ndarray, loading: np.ndarray, values: np.ndarray, out: np.
 def observe_particles(where: np.ndarray, loading: np.ndarray, values: np.ndarray, out: np.ndarray) -> None:
     """Write the same for draws that stand beside each other.
 
-    Parameters
-    ----------
-    where : (n,) array of int
-    loading : (n, d) array
-    values : (T, d, draws) array
-    out : (draws, n) array
+    Shapes: where (n,) of int; loading (n, d); values (T, d, draws); out (draws, n).
     """
     d, draws = values.shape[1:]
     for begin in range(0, len(where), LINE):

@@ -54,9 +54,7 @@ def solve(matrix: np.ndarray, right: np.ndarray) -> None:
 def sandwich(left: np.ndarray, middle: np.ndarray, out: np.ndarray) -> None:
     """Add A M A' to `out`, exactly symmetric, for a symmetric M.
 
-    Parameters
-    ----------
-    left, middle, out : (d, d) array
+    Shapes: left, middle, out (d, d).
     """
     d = len(left)
     row = np.empty(d)

@@ -57,11 +57,6 @@ class Kernel:
     their names; the names used here also identify the kernels that the function was compiled with.
 
     If no folder is writable, the function is compiled in every process, and a warning says so once.
-
-    Parameters
-    ----------
-    function : callable
-    signature : numba.core.typing.Signature
     """
 
     def __init__(self, function: Callable[..., Any], signature: Any) -> None:

@@ -24,9 +24,7 @@ from pmgp.core.numerics.compiled.declaration import (
 def normalized(log_weights: np.ndarray, weights: np.ndarray) -> float:
     """Write weights that sum to one, zeros where all vanish; the log of the mean of exp(log_weights).
 
-    Parameters
-    ----------
-    log_weights, weights : (draws,) array
+    Shapes: log_weights, weights (draws,).
     """
     largest = -math.inf
     for k in range(len(weights)):

@@ -28,9 +28,7 @@ TAIL = (
 def probabilities(z: np.ndarray, out: np.ndarray) -> None:
     """Write Phi(z): to some 1e-15 of it from -5 on, further out to z^2 times the rounding of numbers.
 
-    Parameters
-    ----------
-    z, out : (n,) array
+    Shapes: z, out (n,).
     """
     c = TAIL
     for i in range(len(out)):

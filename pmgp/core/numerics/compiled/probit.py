@@ -55,10 +55,7 @@ def tilted(sign: float, mean: float, variance: float) -> tuple[float, float, flo
 def tilted_moments(sign: np.ndarray, mean: np.ndarray, variance: np.ndarray, out: np.ndarray) -> None:
     """Write mean, variance and log normalizer of Phi(sign f) N(f|mean, variance).
 
-    Parameters
-    ----------
-    sign, mean, variance : (n,) array
-    out : (3, n) array
+    Shapes: sign, mean, variance (n,); out (3, n).
     """
     for i in range(len(sign)):
         out[0, i], out[1, i], out[2, i] = tilted(sign[i], mean[i], variance[i])
@@ -68,10 +65,7 @@ def tilted_moments(sign: np.ndarray, mean: np.ndarray, variance: np.ndarray, out
 def derivatives(sign: np.ndarray, f: np.ndarray, out: np.ndarray) -> None:
     """Write the first derivative of log Phi(sign f) and minus the second.
 
-    Parameters
-    ----------
-    sign, f : (n,) array
-    out : (2, n) array
+    Shapes: sign, f (n,); out (2, n).
     """
     for i in range(len(sign)):
         z = sign[i] * f[i]

@@ -70,9 +70,7 @@ def unpack(part: np.ndarray, first: int, mirrored: bool, upper: np.ndarray) -> N
 def factorize(covariance: np.ndarray, factor: np.ndarray) -> int:
     """Write the Cholesky factor's triangle; the order of the first leading minor that is not positive, 0 for none.
 
-    Parameters
-    ----------
-    covariance, factor : (n, n) array
+    Shapes: covariance, factor (n, n).
     """
     n = len(factor)
     for j in range(n):
@@ -99,13 +97,7 @@ def condition(
 ) -> float:
     """Write the factor of B and q's mean; the log-determinant of B, not finite where B is indefinite.
 
-    Parameters
-    ----------
-    covariance : (n, n) array
-    prior_mean, linear, precision : (n,) array
-    factor : (n, n) array
-    mean : (n,) array
-    work : (2, n) array
+    Shapes: covariance (n, n); prior_mean, linear, precision (n,); factor (n, n); mean (n,); work (2, n).
     """
     n = len(mean)
     for i in range(n):
@@ -212,11 +204,7 @@ def log_normalizer(
 def log_sites(linear: np.ndarray, precision: np.ndarray, f: np.ndarray, out: np.ndarray) -> None:
     """Write the sum of b_i f_i - w_i f_i^2 / 2 for each row f.
 
-    Parameters
-    ----------
-    linear, precision : (n,) array
-    f : (size, n) array
-    out : (size,) array
+    Shapes: linear, precision (n,); f (size, n); out (size,).
     """
     for k in range(f.shape[0]):
         total = 0.0
