@@ -15,7 +15,7 @@ from typing import NamedTuple, Protocol
 
 import numpy as np
 
-from pmgp.core.gaussians import SMALLEST_PRECISION, ConditionedPrior, Posterior, Prior
+from pmgp.core.gaussians import SMALLEST_PRECISION, ConditionedPrior, Posterior
 from pmgp.core.likelihoods.base import Likelihood
 from pmgp.core.numerics.compiled.loading import compiled, vectors
 from pmgp.core.numerics.compiled.outcomes import INDEFINITE
@@ -69,40 +69,8 @@ class Cavities(NamedTuple):
     inverse_diagonal: np.ndarray
 
 
-class Conditioned(Protocol):
-    """The attributes of q that moment matching uses: those of a `Posterior` or of a `ConditionedPrior`."""
-
-    @property
-    def prior(self) -> Prior:
-        """N(f|m, K)."""
-
-    @property
-    def linear(self) -> np.ndarray:
-        """Site parameters b: (n,)."""
-
-    @property
-    def precision(self) -> np.ndarray:
-        """Site parameters w: (n,)."""
-
-    @property
-    def mean(self) -> np.ndarray:
-        """Mean of q: (n,)."""
-
-    @property
-    def log_determinant(self) -> float:
-        """Log-determinant of I + K W."""
-
-    @property
-    def log_normalizer(self) -> float:
-        """Log of the integral of the prior times the sites."""
-
-    @property
-    def inverse_diagonal(self) -> np.ndarray:
-        """Diagonal of B^-1: (n,)."""
-
-    @property
-    def largest_variance(self) -> np.ndarray:
-        """A bound on the variances of cavities: (n,)."""
+Conditioned = Posterior | ConditionedPrior
+"""Anything with sites, a mean and the diagonal of B^-1."""
 
 
 def match_moments(approximation: Posterior, likelihood: Likelihood, sweeps: int) -> Posterior | None:

@@ -14,11 +14,10 @@ from pmgp.core.gaussians.base import (
     Reached,
     UnsupportedError,
 )
-from pmgp.core.gaussians.block_observed import BlockObservedPrior
 from pmgp.core.gaussians.block_sites import BlockApproximation, BlockConditioning
 from pmgp.core.gaussians.blocks import BlockPrior
 from pmgp.core.gaussians.dense import DensePrior
-from pmgp.core.gaussians.observed import ObservedPrior
+from pmgp.core.gaussians.observed import BlockObservedPrior, ObservedPrior
 from pmgp.core.gaussians.shrinking import Shrinkage, ShrinkingPrior, ShrunkConditioning, ShrunkPosterior
 from pmgp.core.gaussians.site_groups import Group, SiteGroups
 from pmgp.core.gaussians.sites import Conditioning, SiteApproximation

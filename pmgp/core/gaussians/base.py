@@ -28,7 +28,8 @@ from __future__ import annotations
 
 from abc import ABC, abstractmethod
 from collections.abc import Iterable
-from typing import Any, NamedTuple, NoReturn, Protocol, Self
+from dataclasses import replace
+from typing import Any, NamedTuple, NoReturn, Protocol, Self, cast
 
 import numpy as np
 
@@ -407,9 +408,10 @@ class Posterior(Gaussian):
         """A bound on the variances of f without one of the sites: those of the prior, (n,)."""
         return self.prior.variance
 
-    @abstractmethod
-    def factorized(self) -> Posterior | None:
+    def factorized(self) -> Self | None:
         """Return q with its prior factorized, with a jitter where it needs one; None where K stays indefinite."""
+        prior = self.prior.factorized()
+        return self if prior is self.prior else None if prior is None else replace(cast(Any, self), prior=prior)
 
     @abstractmethod
     def conditioned(self) -> ConditionedPrior:

@@ -7,7 +7,7 @@ the prior and a draw v with covariance W, u + S (v - W u) has the covariance S.
 
 from __future__ import annotations
 
-from dataclasses import dataclass, replace
+from dataclasses import dataclass
 from functools import cached_property, partial
 from typing import cast
 
@@ -27,25 +27,14 @@ from pmgp.core.numerics.compiled.loading import for_rows, vectors
 
 @dataclass(frozen=True, eq=False)
 class BlockApproximation(Posterior):
-    """A Gaussian q(f) close to p(f|y, theta), for several latent vectors.
+    """A Gaussian q(f) close to p(f|y, theta), for several latent vectors; `Posterior` describes its other attributes.
 
     Attributes
     ----------
-    prior : HeldCovariances
-    linear : (C n,) array
-        Site parameters b.
     precision : BlockMatrix
         Site parameters W.
-    mean : (C n,) array
-        Mean of q.
     shrinkage : Shrinkage
         (K^-1 + W)^-1.
-    log_evidence : float
-        The approximation's own value of log p(y|theta).
-    iterations : int
-        Number of Newton steps or sweeps.
-    converged : bool
-        False if the requested approximation did not converge and another one replaces it.
     matching : pair of (C n,) array and BlockMatrix, or None
         Sites b and W that match the moments better, if a fit has found some and ended nearby.
     """
@@ -59,11 +48,6 @@ class BlockApproximation(Posterior):
     iterations: int
     converged: bool = True
     matching: tuple[np.ndarray, BlockMatrix] | None = None
-
-    def factorized(self) -> BlockApproximation | None:
-        """Return q with its prior factorized, with a jitter where it needs one; None where a K_c stays indefinite."""
-        prior = self.prior.factorized()
-        return None if prior is None else replace(self, prior=prior)
 
     @cached_property
     def marginals(self) -> np.ndarray:
@@ -133,27 +117,15 @@ def log_normalizer(
 
 
 class BlockConditioning(ConditionedPrior):
-    """A prior of several vectors that is conditioned on one set of sites after another.
+    """A prior of several vectors that is conditioned on sites (b, W); `ConditionedPrior` describes its attributes.
 
     Parameters
     ----------
     prior : HeldCovariances
-
-    Attributes
-    ----------
-    linear : (C n,) array
-        Sites b.
-    precision : BlockMatrix
-        Sites W.
-    mean : (C n,) array
-        Mean of q.
-    shrinkage : Shrinkage
     """
 
     prior: HeldCovariances
-    linear: np.ndarray
     precision: BlockMatrix
-    mean: np.ndarray
     shrinkage: Shrinkage
 
     def __init__(self, prior: HeldCovariances) -> None:
@@ -168,11 +140,6 @@ class BlockConditioning(ConditionedPrior):
         """Condition on sites; return False if that is not possible, for example if K contains NaN.
 
         With centered sites b' = b - W m, the mean is m + (K^-1 + W)^-1 b'.
-
-        Parameters
-        ----------
-        linear : (C n,) array
-        precision : BlockMatrix
         """
         found = self.prior.shrunk(precision)
         if found is None:

@@ -12,10 +12,10 @@ from typing import cast
 
 import numpy as np
 
-from pmgp.core.gaussians.block_observed import BlockObservedPrior
 from pmgp.core.gaussians.block_sites import BlockConditioning
 from pmgp.core.gaussians.dense import DensePrior
 from pmgp.core.gaussians.held import HeldCovariances
+from pmgp.core.gaussians.observed import BlockObservedPrior
 
 
 class BlockPrior(HeldCovariances):

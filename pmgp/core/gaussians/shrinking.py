@@ -7,7 +7,7 @@ u of N(0, K) and a vector v with covariance W, u + S (v - W u) has the covarianc
 from __future__ import annotations
 
 from abc import ABC, abstractmethod
-from dataclasses import dataclass, replace
+from dataclasses import dataclass
 from typing import Any
 
 import numpy as np
@@ -93,11 +93,6 @@ class ShrunkPosterior(Posterior):
     def log_normalizer(self) -> float:
         """Log of the integral of the prior times the sites."""
         return log_normalizer(self.prior.mean, self.linear, self.precision, self.mean, self.log_determinant)
-
-    def factorized(self) -> ShrunkPosterior | None:
-        """Return q with its prior factorized, with a jitter where it needs one; None where K stays indefinite."""
-        prior = self.prior.factorized()
-        return None if prior is None else replace(self, prior=prior)
 
     def conditioned(self) -> ShrunkConditioning:
         """Return the prior conditioned on q's sites."""

@@ -6,7 +6,7 @@ and a draw O(n^2): neither K^-1 nor the posterior covariance is ever formed.
 
 from __future__ import annotations
 
-from dataclasses import dataclass, replace
+from dataclasses import dataclass
 from functools import cached_property, partial
 from math import nan
 from typing import Any
@@ -42,25 +42,12 @@ Weighed = tuple[float, np.ndarray, np.ndarray, np.ndarray]
 
 @dataclass(frozen=True, eq=False)
 class SiteApproximation(Posterior):
-    """A Gaussian q(f) close to p(f|y, theta).
+    """A Gaussian q(f) close to p(f|y, theta); `Posterior` describes its other attributes.
 
     Attributes
     ----------
-    prior : HeldCovariance
-    linear : (n,) array
-        Site parameters b.
-    precision : (n,) array
-        Site parameters w, positive.
-    mean : (n,) array
-        Mean of q.
     factor : (n, n) array
         Lower Cholesky factor of B = I + W^1/2 K W^1/2.
-    log_evidence : float
-        The approximation's own value of log p(y|theta).
-    iterations : int
-        Number of Newton steps or sweeps.
-    converged : bool
-        False if the requested approximation did not converge and another one replaces it.
     """
 
     prior: HeldCovariance
@@ -104,13 +91,6 @@ class SiteApproximation(Posterior):
         prior_factor, covariance = np.asfortranarray(self.prior.factor), np.asfortranarray(self.prior.covariance)
         return prior_factor.T, covariance.T, np.asfortranarray(self.factor).T
 
-    def factorized(self) -> SiteApproximation | None:
-        """Return q with its prior factorized, with a jitter where it needs one; None where K stays indefinite."""
-        prior = self.prior.factorized()
-        if prior is None or prior is self.prior:
-            return None if prior is None else self
-        return replace(self, prior=prior)
-
     @cached_property
     def log_determinant(self) -> float:
         """Log-determinant of B."""
@@ -147,14 +127,11 @@ class SiteApproximation(Posterior):
 
     def sample_deviations(self, rng: np.random.Generator, size: int) -> np.ndarray:
         """Draw f - mean from q: (size, n)."""
-        return self._deviations(rng.standard_normal((2, size, self.size)))
+        return deviations(*self.matrices, self.sites_and_mean[1], rng.standard_normal((2, size, self.size)))
 
     def deviations_from(self, normals: np.ndarray) -> np.ndarray:
         """Turn standard normals into draws of f - mean from q: (2, size, n) -> (size, n)."""
-        return self._deviations(np.array(normals, dtype=float, order="C"))
-
-    def _deviations(self, normals: np.ndarray) -> np.ndarray:
-        return deviations(*self.matrices, self.sites_and_mean[1], normals)
+        return deviations(*self.matrices, self.sites_and_mean[1], np.array(normals, dtype=float, order="C"))
 
     def product(self, x: np.ndarray) -> np.ndarray:
         """Return products of q's covariance with vectors: (n,) or (n, k)."""
@@ -179,7 +156,11 @@ class SiteApproximation(Posterior):
 
     def conditioned(self) -> Conditioning:
         """Return the prior conditioned on q's sites, in its own memory."""
-        return Conditioning.of(self)
+        found = Conditioning(self.prior)
+        found._memory = found._factor = self.factor.copy(order="F")
+        found.linear, found.precision = self.linear, self.precision
+        found.mean, found.log_determinant = self.mean, self.log_determinant
+        return found
 
     def covariance_bar(self, alpha: np.ndarray) -> tuple[np.ndarray, np.ndarray]:
         """Return the lower triangle of (alpha alpha' - W^1/2 B^-1 W^1/2) / 2 and the diagonal of B^-1."""
@@ -279,42 +260,21 @@ def marginal_variance(prior_variance: np.ndarray, precision: np.ndarray, inverse
 class Conditioning(ConditionedPrior):
     """A prior that is conditioned on one set of sites after another, in the same memory.
 
-    A search for sites uses it. At its end, :meth:`approximation` hands the memory over to q, so that no two q share it.
+    A search for sites uses it; `ConditionedPrior` describes its attributes. At the end, :meth:`approximation` hands the
+    memory over to q, so that no two q share it.
 
     Parameters
     ----------
     prior : HeldCovariance
-
-    Attributes
-    ----------
-    linear, precision : (n,) array
-        Sites b and w.
-    mean : (n,) array
-        Mean of q.
-    log_determinant : float
-        Log-determinant of B.
     """
 
     prior: HeldCovariance
-    linear: np.ndarray
-    precision: np.ndarray
-    mean: np.ndarray
-    log_determinant: float
 
     def __init__(self, prior: HeldCovariance) -> None:
         self.prior = prior
         self._memory: np.ndarray | None = None
         self._factor: np.ndarray | None = None
         self._known: dict[str, Any] = {}
-
-    @classmethod
-    def of(cls, approximation: SiteApproximation) -> Conditioning:
-        """Return the prior of an approximation conditioned on its sites, in its own memory."""
-        conditioned = cls(approximation.prior)
-        conditioned._memory = conditioned._factor = approximation.factor.copy(order="F")
-        conditioned.linear, conditioned.precision = approximation.linear, approximation.precision
-        conditioned.mean, conditioned.log_determinant = approximation.mean, approximation.log_determinant
-        return conditioned
 
     def on(self, linear: np.ndarray, precision: np.ndarray) -> bool:
         """Condition on sites, with one Cholesky factorization; return False if B is indefinite, as with NaN in K.
