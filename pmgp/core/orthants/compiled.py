@@ -81,23 +81,17 @@ def draw_block(
 ) -> None:
     """Draw a block of variables, each between its limits given those before it.
 
-    Parameters
-    ----------
-    start : int
-        The first variable of the block.
-    factor : (n, n) array
-    coefficients : (n, 11) array
-        Coefficients of each variable, see `recursion.Recursion`.
-    shift : (block, draws) array
-        The contribution of the mean and the variables before the block to each variable; those in the block are added.
-    uniforms : (block, draws) array
-        Shares of the conditional probabilities that lie below the draws: read, or written if the values are `known`.
-    noise, values : (n, draws) array
-        The innovations, which are written; the variables, which are written, or read if they are `known`.
-    log_weights : (draws,) array
-        The log-weights of the block are added.
-    known : bool
-        Whether the variables are given, and the shares are computed.
+    - start: the first variable of the block
+    - factor (n, n)
+    - coefficients (n, 11): coefficients of each variable, see `recursion.Recursion`
+    - shift (block, draws): the contribution of the mean and the variables before the block to each variable; those in
+      the block are added
+    - uniforms (block, draws): shares of the conditional probabilities that lie below the draws: read, or written if the
+      values are `known`
+    - noise, values (n, draws): the innovations, which are written; the variables, which are written, or read if they
+      are `known`
+    - log_weights (draws,): the log-weights of the block are added
+    - known: whether the variables are given, and the shares are computed
     """
     size, draws = shift.shape
     for first in range(0, draws, CHUNK):
@@ -216,26 +210,16 @@ def order_block(
 ) -> float:
     """Factorize some columns in the order of the variables, or with the least likely variable next.
 
-    Parameters
-    ----------
-    start, stop : int
-    matrix : (n, n) array
-        Both triangles of the covariance given the variables before `start`; its variables are exchanged.
-    factor : (n, n) array
-        Columns from `start` to `stop` are written.
-    states : (4, n) array
-        Lower and upper limits, conditional variances, and expected values given the variables before.
-    order : (n,) array of int
-    tolerance : float
-        Variances up to this one are zero.
-    choose : bool
-        Whether to choose the least likely variable next, or to keep the order.
+    - matrix (n, n): both triangles of the covariance given the variables before `start`; its variables are exchanged
+    - factor (n, n): columns from `start` to `stop` are written
+    - states (4, n): lower and upper limits, conditional variances, and expected values given the variables before
+    - order (n,) of int
+    - tolerance: variances up to this one are zero
+    - choose: whether to choose the least likely variable next, or to keep the order
 
-    Returns
-    -------
-    float
-        The largest defect from positive semidefinite that was found: the size of a negative variance, or the square of
-        a covariance with a variable of zero variance.
+    Returned:
+    - float: the largest defect from positive semidefinite that was found: the size of a negative variance, or the
+      square of a covariance with a variable of zero variance
     """
     defect = 0.0
     for j in range(start, stop):

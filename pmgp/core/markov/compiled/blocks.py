@@ -28,13 +28,9 @@ LINE = 8
 def factorize(diagonal: np.ndarray, below: np.ndarray, inverse: np.ndarray, gain: np.ndarray) -> float:
     """Write R and G, and return the log-determinant of Q, or NaN if Q is indefinite.
 
-    Parameters
-    ----------
-    diagonal : (T, d, d) array
-        Blocks Q_tt.
-    below : (T, d, d) array
-        Blocks Q_{t,t-1}; the first is not used.
-    inverse, gain : (T, d, d) array
+    - diagonal (T, d, d): blocks Q_tt
+    - below (T, d, d): blocks Q_{t,t-1}; the first is not used
+    - inverse, gain (T, d, d)
     """
     number, d, _ = diagonal.shape
     schur = np.empty((d, d))
@@ -89,12 +85,7 @@ def factorize(diagonal: np.ndarray, below: np.ndarray, inverse: np.ndarray, gain
 def solve(inverse: np.ndarray, gain: np.ndarray, right: np.ndarray, out: np.ndarray) -> None:
     """Write Q^-1 b.
 
-    Parameters
-    ----------
-    inverse, gain : (T, d, d) array
-        R and G.
-    right, out : (T, d) array
-        b, and the solution.
+    inverse, gain (T, d, d): R and G; right, out (T, d): b, and the solution.
     """
     number, d = right.shape
     for t in range(number):
@@ -125,11 +116,8 @@ def solve(inverse: np.ndarray, gain: np.ndarray, right: np.ndarray, out: np.ndar
 def neighbors(inverse: np.ndarray, gain: np.ndarray, variance: np.ndarray, below: np.ndarray) -> None:
     """Write the blocks of Q^-1 on Q's pattern, S_t = V_t + G_t S_{t+1} G_t' and S_{t+1,t} = -S_{t+1} G_t'.
 
-    Parameters
-    ----------
-    inverse, gain : (T, d, d) array
-    variance, below : (T, d, d) array
-        Covariances of each block with itself and with the one before it.
+    inverse, gain (T, d, d); variance, below (T, d, d): covariances of each block with itself and with the one before
+    it.
     """
     number, d, _ = inverse.shape
     for i in range(d):
@@ -159,14 +147,9 @@ def neighbors(inverse: np.ndarray, gain: np.ndarray, variance: np.ndarray, below
 def backward(inverse: np.ndarray, gain: np.ndarray, following: np.ndarray, values: np.ndarray) -> None:
     """Turn standard normals into draws of x - mu for successive blocks, given the block that follows them.
 
-    Parameters
-    ----------
-    inverse, gain : (s, d, d) array
-        R and G of these blocks.
-    following : (draws, d) array
-        Draws of the block that follows; zeros where there is none.
-    values : (draws, s, d) array
-        Normals, overwritten with the draws.
+    - inverse, gain (s, d, d): R and G of these blocks
+    - following (draws, d): draws of the block that follows; zeros where there is none
+    - values (draws, s, d): normals, overwritten with the draws
     """
     draws, number, d = values.shape
     last = np.empty(d)
@@ -194,14 +177,9 @@ def grown(
     Draws stand beside each other, so that the processor makes several at a time. Normals are those of NumPy's
     generator, whose own loop takes three times as long.
 
-    Parameters
-    ----------
-    rng : numpy.random.Generator
-    inverse, gain : (s, d, d) array
-        Inverse and gain of these blocks.
-    following : (d, draws) array
-        Draws of the block that follows; zeros where there is none.
-    values : (s, d, draws) array
+    - inverse, gain (s, d, d): inverse and gain of these blocks
+    - following (d, draws): draws of the block that follows; zeros where there is none
+    - values (s, d, draws)
     """
     number, d, draws = values.shape
     for t in range(number - 1, -1, -1):
@@ -230,13 +208,7 @@ def grown(
 def add_sites(where: np.ndarray, loading: np.ndarray, precision: np.ndarray, diagonal: np.ndarray) -> None:
     """Add w_i h_i h_i' to the diagonal block on which each site depends.
 
-    Parameters
-    ----------
-    where : (n,) array of int
-    loading : (n, d) array
-        h_i.
-    precision : (n,) array
-    diagonal : (T, d, d) array
+    where (n,) of int; loading (n, d): h_i; precision (n,); diagonal (T, d, d).
     """
     d = loading.shape[1]
     for site in range(len(where)):

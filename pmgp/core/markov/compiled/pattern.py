@@ -27,20 +27,13 @@ def backward(
 ) -> None:
     """Turn standard normals z into L^-T K^-T D^-1/2 z, from the last of the given rows back to row `begin`.
 
-    Parameters
-    ----------
-    starts : (n + 1,) array of int
-    rows : (nnz,) array of int
-    values : (nnz,) array
-        L below its diagonal.
-    pivots : (n,) array
-        D.
-    directions, gains : (n,) array
-        p and g.
-    begin : int
-    draws : (n + 1, number) array
-        Normals in the rows from `begin` to the end of `pivots`, and draws in the rows after them. The last row is the
-        sum of p times L' x over the rows that are drawn; it begins with zeros.
+    - starts (n + 1,) of int
+    - rows (nnz,) of int
+    - values (nnz,): L below its diagonal
+    - pivots (n,): D
+    - directions, gains (n,): p and g
+    - draws (n + 1, number): normals in the rows from `begin` to the end of `pivots`, and draws in the rows after them.
+      The last row is the sum of p times L' x over the rows that are drawn; it begins with zeros
     """
     number, sums = draws.shape[1], draws[-1]
     for j in range(len(pivots) - 1, begin - 1, -1):
@@ -58,12 +51,8 @@ def backward(
 def forward(starts: np.ndarray, rows: np.ndarray, values: np.ndarray, x: np.ndarray) -> None:
     """Write L^-1 b in place of b.
 
-    Parameters
-    ----------
-    starts, rows, values : arrays
-        As for :func:`backward`.
-    x : (n,) array
-        b, and the solution.
+    - starts, rows, values: as for :func:`backward`
+    - x (n,): b, and the solution
     """
     for j in range(len(x)):
         for p in range(starts[j], starts[j + 1]):
@@ -82,12 +71,8 @@ def solve(
 ) -> None:
     """Write Q^-1 b in place of b.
 
-    Parameters
-    ----------
-    starts, rows, values, pivots, directions, gains : arrays
-        As for :func:`backward`.
-    x : (n,) array
-        b, and the solution.
+    - starts, rows, values, pivots, directions, gains: as for :func:`backward`
+    - x (n,): b, and the solution
     """
     n = len(pivots)
     known = 0.0

@@ -19,12 +19,7 @@ from pmgp.core.numerics.compiled.declaration import NOTHING, NUMBER, ROWS, VECTO
 def solve(matrix: np.ndarray, right: np.ndarray) -> None:
     """Write the solution X of A X = B in place of B, with pivoted elimination; A is overwritten.
 
-    Parameters
-    ----------
-    matrix : (d, d) array
-        A.
-    right : (d, k) array
-        B, and the solution.
+    matrix (d, d): A; right (d, k): B, and the solution.
     """
     d = len(matrix)
     for j in range(d):
@@ -77,10 +72,7 @@ def sandwich(left: np.ndarray, middle: np.ndarray, out: np.ndarray) -> None:
 def root_of(variance: np.ndarray, root: np.ndarray) -> float:
     """Write the lower triangular R with V = R'R, and return the log-determinant of V, or NaN if V is indefinite.
 
-    Parameters
-    ----------
-    variance, root : (d, d) array
-        V and R.
+    variance, root (d, d): V and R.
     """
     d = len(variance)
     total = 0.0
@@ -105,14 +97,7 @@ def root_of(variance: np.ndarray, root: np.ndarray) -> float:
 def observe(loading: np.ndarray, precision: float, variance: np.ndarray) -> float:
     """Condition the covariance P of x on a site of precision w at h'x, in place, and return log|1 + w h'P h|.
 
-    Parameters
-    ----------
-    loading : (d,) array
-        h.
-    precision : float
-        w, of any sign.
-    variance : (d, d) array
-        P.
+    loading (d,): h; precision: w, of any sign; variance (d, d): P.
     """
     d = len(loading)
     seen = np.zeros(d)
@@ -148,13 +133,8 @@ def factorize(
 ) -> float:
     """Write R and G of `blocks.factorize`, and return the log-determinant of the precision, NaN if it is indefinite.
 
-    Parameters
-    ----------
-    noise, regression, information : (T, d, d) array
-        S_t, F_t, and the sum of w h h' over the sites of each state.
-    loading : (d,) array
-        h, whose first element is one.
-    inverse, gain : (T, d, d) array
+    noise, regression, information (T, d, d): S_t, F_t, and the sum of w h h' over the sites of each state; loading
+    (d,): h, whose first element is one; inverse, gain (T, d, d).
     """
     number, d, _ = noise.shape
     work = np.empty((6, d, d))
@@ -205,16 +185,11 @@ def density(
 ) -> float:
     """Return the log density of the values h'x_t; write the moments of each state given the values so far.
 
-    Parameters
-    ----------
-    noise, regression : (T, d, d) array
-    loading : (d,) array
-    values : (T,) array
-        Values, NaN where they are not known.
-    mean : (T, d) array
-        Written: means.
-    known : (T, d, d) array
-        Written: covariances.
+    - noise, regression (T, d, d)
+    - loading (d,)
+    - values (T,): values, NaN where they are not known
+    - mean (T, d): written: means
+    - known (T, d, d): written: covariances
     """
     number, d, _ = noise.shape
     before, moved, seen = np.empty((d, d)), np.zeros(d), np.empty(d)
@@ -258,13 +233,8 @@ def interpolate(noise: np.ndarray, regression: np.ndarray, known: np.ndarray, me
 
     The covariance is a sum of three positive semidefinite matrices, two of which are those in `factorize`.
 
-    Parameters
-    ----------
-    noise, regression : (T, d, d) array
-    known : (T, d, d) array
-        Covariances from `density`, overwritten.
-    mean : (T, d) array
-        Means from `density`, overwritten.
+    noise, regression (T, d, d); known (T, d, d): covariances from `density`, overwritten; mean (T, d): means from
+    `density`, overwritten.
     """
     number, d, _ = noise.shape
     work = np.empty((5, d, d))

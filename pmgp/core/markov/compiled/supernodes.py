@@ -40,16 +40,10 @@ def places(
 ) -> int:
     """Find where rows stand in a supernode that has some of them as columns; return how many are its columns.
 
-    Parameters
-    ----------
-    first, node, starts, rows : arrays
-        As for :func:`factorize`.
-    below : (r,) array of int
-        Rows in increasing order.
-    begin : int
-        The first of these that is a column of the supernode.
-    relative : (r,) array of int
-        Written: their positions in the supernode's first column, whose diagonal is the position 0.
+    - first, node, starts, rows: as for :func:`factorize`
+    - below (r,) of int: rows in increasing order
+    - begin: the first of these that is a column of the supernode
+    - relative (r,) of int: written: their positions in the supernode's first column, whose diagonal is the position 0
     """
     block = node[below[begin]]
     a, b = first[block], first[block + 1]
@@ -71,19 +65,9 @@ def factorize(
 ) -> bool:
     """Write L and D in place of Q; false where Q is not positive definite.
 
-    Parameters
-    ----------
-    first : (k + 1,) array of int
-        The first column of each supernode, and the number of columns.
-    node : (n,) array of int
-        Supernode of each column.
-    starts : (n + 1,) array of int
-    rows : (nnz,) array of int
-        Rows of L below its diagonal, by columns.
-    values : (nnz,) array
-        Q below its diagonal on L's pattern, and L.
-    pivots : (n,) array
-        Q's diagonal, and D.
+    first (k + 1,) of int: the first column of each supernode, and the number of columns; node (n,) of int: supernode of
+    each column; starts (n + 1,) of int; rows (nnz,) of int: rows of L below its diagonal, by columns; values (nnz,): Q
+    below its diagonal on L's pattern, and L; pivots (n,): Q's diagonal, and D.
     """
     relative = np.empty(len(pivots), np.int64)
     for number in range(len(first) - 1):
@@ -141,16 +125,11 @@ def selected_inverse(
     With X = L_RJ L_JJ^-1, S_RJ = -S_RR X and S_JJ = L_JJ^-T D_J^-1 L_JJ^-1 - X' S_RJ. The pattern of a column is part
     of that of each column in it, so that all of S_RR is known.
 
-    Parameters
-    ----------
-    first, node, starts, rows : arrays
-        As for :func:`factorize`.
-    values : (nnz,) array
-        L below its diagonal.
-    pivots : (n,) array
-        D.
-    inverse : (nnz,) array
-    diagonal : (n,) array
+    - first, node, starts, rows: as for :func:`factorize`
+    - values (nnz,): L below its diagonal
+    - pivots (n,): D
+    - inverse (nnz,)
+    - diagonal (n,)
     """
     relative = np.empty(len(pivots), np.int64)
     for number in range(len(first) - 2, -1, -1):

@@ -1,6 +1,6 @@
 """Sites over several latent values: their cavities, and sites of the form of a softmax that match tilted moments.
 
-What `core.approximations.block_matching` does by NumPy, site by site. Matrices of a site are rows, row after row.
+These are the computations of `core.approximations.block_matching`, site by site. A matrix of a site is one row.
 """
 
 from __future__ import annotations
@@ -48,22 +48,16 @@ def cavities(
     sound: np.ndarray,
     log_site: np.ndarray,
 ) -> bool:
-    """Write q without each of its sites, in contrasts; false where q's marginals are no smaller normal distributions.
+    """Write q without each site, in contrasts; return false if a marginal of q is indefinite or wider than the prior.
 
-    Parameters
-    ----------
-    contrasts : (d, C) array
-    q_mean, q_linear : (C, n) array
-    marginals, blocks : (n, C C) array
-        Covariances of q, and precisions of the sites.
-    largest : (C, n) array
-        Variances of the prior.
-    rounding : float
-        Relative rounding error of variances.
-    smallest_share : float
-        Least value of a cavity's smallest eigenvalue, relative to q's marginal precision.
-    mean, covariance, precision, marginal_mean, marginal_covariance, site, linear, sound, log_site
-        Fields of `core.approximations.block_matching.BlockCavities`, (n, d), (n, d d) or (n,) arrays.
+    - contrasts (d, C)
+    - q_mean, q_linear (C, n)
+    - marginals, blocks (n, C C): covariances of q, and precisions of the sites
+    - largest (C, n): variances of the prior
+    - rounding: relative rounding error of variances
+    - smallest_share: least value of a cavity's smallest eigenvalue, relative to q's marginal precision
+    - mean, covariance, precision, marginal_mean, marginal_covariance, site, linear, sound, log_site: fields of
+      `core.approximations.block_matching.BlockCavities`, (n, d), (n, d d) or (n,) arrays
     """
     d, number = contrasts.shape
     scratch, factor, own = np.empty(max(number, d * d)), np.empty(d * d), np.empty(d * d)
@@ -90,7 +84,7 @@ def cavities(
                 precision[i, e * d + g] = own[e * d + g] - site[i, e * d + g]
                 scratch[e * d + g] = precision[i, e * d + g]
             scratch[e * d + e] -= smallest_share * trace
-        # The smallest eigenvalue is above that share where what is left without it is positive definite.
+        # The smallest eigenvalue exceeds this share of the trace if the rest is positive definite.
         sound[i] = 1.0 if math.isfinite(factorized(d, scratch, factor)) else 0.0
         if sound[i] == 0.0:
             for e in range(d * d):
@@ -155,22 +149,15 @@ def matched(
     matched_linear: np.ndarray,
     matched_scale: np.ndarray,
 ) -> float:
-    """Write sites that match; the sum of the tilted normalizers less those of the sites.
+    """Write matching sites; return the sum of the tilted log normalizers less those of the sites.
 
-    Parameters
-    ----------
-    contrasts : (d, C) array
-    mean, precision, site, linear, sound, log_site
-        As `cavities` writes them.
-    log_normalizer, tilted_mean, tilted_covariance : (n,), (n, d) and (n, d d) array
-        Log normalizer, tilted mean and tilted covariance of the tilted densities.
-    curvature : (n, C C) or (0, C C) array
-        Which sites take for their precisions where there are any.
-    scale : (C, n) array
-        Scale of the sites.
-    share : float
-        How far precisions go that are curvatures.
-    matched_linear, matched_scale : (C, n) array
+    - contrasts (d, C)
+    - mean, precision, site, linear, sound, log_site: as `cavities` writes them
+    - log_normalizer, tilted_mean, tilted_covariance: moments of the tilted densities, (n,), (n, d) and (n, d d)
+    - curvature (n, C C) or (0, C C): expected curvatures, which the precisions approach if they are given
+    - scale (C, n)
+    - share: fraction of the way to the curvatures
+    - matched_linear, matched_scale (C, n)
     """
     d, number = contrasts.shape
     n, total = len(mean), 0.0
@@ -209,7 +196,7 @@ def matched(
         for c in range(number):
             nearest = max(r[c] * summed, SMALLEST)
             matched_scale[c, i] = nearest if weight == 1.0 else scale[c, i] + weight * (nearest - scale[c, i])
-        # The linear terms that give q the tilted means, beside sites of these precisions.
+        # The linear terms with which sites of these precisions give q the tilted means.
         for e in range(d):
             known[e] = linear[i, e]
             if good:
@@ -246,14 +233,9 @@ def divergence(
     new_mean: np.ndarray,
     new_linear: np.ndarray,
 ) -> float:
-    """Return the distance that q moves, without its log-determinants: tr(V dW) + dmu' (db - dW mu).
+    """Return q's divergence without its log-determinants: tr(V dW) + dmu' (db - dW mu).
 
-    Parameters
-    ----------
-    marginals : (n, C C) array
-        Marginals of the old q.
-    scale, mean, linear, new_scale, new_mean, new_linear : (C, n) array
-        Scale, mean, linear, new scale, new mean and new linear of the old q and of the new one.
+    marginals (n, C C) of the old q; scale, mean, linear (C, n) of the old q, and the same of the new one.
     """
     number, n = scale.shape
     total = 0.0
@@ -285,15 +267,10 @@ def asked(
     new_linear: np.ndarray,
     change: np.ndarray,
 ) -> float:
-    """Write what other sites would change the mean by, before q's covariance: db - dW mu; the sum of tr(V dW V dW).
+    """Write db - dW mu for a change to other sites; return the sum of tr(V dW V dW).
 
-    Parameters
-    ----------
-    marginals : (n, C C) array
-        V, covariances of q.
-    scale, mean, linear, new_scale, new_linear : (C, n) array
-        Scale, mean, linear, new scale and new linear of q, and of the other sites.
-    change : (C, n) array
+    marginals (n, C C): V, covariances of q; scale, mean, linear (C, n) of q; new_scale, new_linear (C, n) of the other
+    sites; change (C, n).
     """
     number, n = scale.shape
     changed, product = np.empty(number * number), np.empty(number * number)

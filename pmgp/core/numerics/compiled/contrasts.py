@@ -56,15 +56,10 @@ def conditioned(
 ) -> float:
     """Write the inverse of B's factor, and E; return the log-determinant of B, or NaN if B is indefinite.
 
-    Parameters
-    ----------
-    covariance : (n, n) array
-    scale : (n,) array
-        D.
-    inverse, weighted : (n, n) array
-        Written: the inverse of B's factor, and E.
-    total : (n, n) array
-        Sum to which E is added.
+    - covariance (n, n)
+    - scale (n,): D
+    - inverse, weighted (n, n): written: the inverse of B's factor, and E
+    - total (n, n): sum to which E is added
     """
     n = len(scale)
     roots = np.empty(n)
@@ -100,15 +95,8 @@ def marginals(
 ) -> None:
     """Write the blocks of S, one for each of the n sites.
 
-    Parameters
-    ----------
-    weighted : (C n, n) array
-        The E_c, one after another.
-    scale, variance : (C, n) array
-        D, and the diagonals of the K_c.
-    common : (n, n) array
-        Inverse of the factor of M.
-    found : (n, C C) array
+    weighted (C n, n): the E_c, one after another; scale, variance (C, n): D, and the diagonals of the K_c; common (n,
+    n): inverse of the factor of M; found (n, C C).
     """
     number, n = scale.shape
     solved = np.empty((number * n, n))
@@ -122,7 +110,7 @@ def marginals(
             shrunk[j, j] += 1.0
         for i in range(n):
             own = shrunk[i, i] / d[i]
-            # Where D times the prior's variance is below rounding, `own` may be zero; then the site hardly reduces it.
+            # If D times the prior's variance is below rounding, `own` may be zero; the site then changes little.
             found[i, c * number + c] = own if own > 0.0 else variance[c, i]
         dtrmm((LEFT, LOWER, NOT_TRANSPOSED, NOT_UNIT, n, n, 1.0, common, n, shrunk, n))
         for other in range(c):
@@ -138,15 +126,7 @@ def marginals(
 def shrunk(covariance: np.ndarray, scale: np.ndarray, inverse: np.ndarray, x: np.ndarray, out: np.ndarray) -> None:
     """Add T_c x to rows.
 
-    Parameters
-    ----------
-    covariance : (n, n) array
-        K_c.
-    scale : (n,) array
-        D_c.
-    inverse : (n, n) array
-        Inverse of the factor of B_c.
-    x, out : (k, n) array
+    covariance (n, n): K_c; scale (n,): D_c; inverse (n, n): inverse of the factor of B_c; x, out (k, n).
     """
     k, n = x.shape
     solved, roots = np.zeros((k, n)), np.sqrt(scale)
@@ -166,16 +146,8 @@ def shrunk(covariance: np.ndarray, scale: np.ndarray, inverse: np.ndarray, x: np
 def balanced(weighted: np.ndarray, scale: np.ndarray, common: np.ndarray, u: np.ndarray, e: np.ndarray) -> None:
     """Write x + D 1 z of `ContrastShrinkage.drawn` in place of standard normals e, given draws u from the prior.
 
-    Parameters
-    ----------
-    weighted : (C n, n) array
-        The E_c, one after another.
-    scale : (C, n) array
-        D.
-    common : (n, n) array
-        Inverse of the factor of M.
-    u, e : (C k, n) array
-        The rows of each block, one after another.
+    weighted (C n, n): the E_c, one after another; scale (C, n): D; common (n, n): inverse of the factor of M; u, e (C
+    k, n): the rows of each block, one after another.
     """
     number, n = scale.shape
     k = len(e) // number

@@ -20,8 +20,8 @@ from typing import Any
 from numba import njit, types
 
 NOTHING, NUMBER, COUNT, FLAG = types.void, types.float64, types.int64, types.boolean
-# Arguments that are read: an array that may be written to is one of these too. What LAPACK takes for a matrix is passed
-# as its transpose: numba says of an array of one element, which is in both orders, that it is in C's.
+# Arguments that are read; an array that may be written to is also accepted. Matrices for LAPACK are passed as their
+# transposes, because numba takes an array of one element, which is in both orders, for one in C order.
 VECTOR = types.Array(NUMBER, 1, "C", readonly=True)
 COUNTS = types.Array(COUNT, 1, "C", readonly=True)
 STRIDED = types.Array(NUMBER, 1, "A", readonly=True)
@@ -94,7 +94,7 @@ def kernel(result: Any, *arguments: Any, beside: Kernel | None = None) -> Callab
     ----------
     result, *arguments : numba types
     beside : Kernel, optional
-        One that the function is made of, from the module where the result has the function's name.
+        A kernel that the function calls, from the module in which the result gets the function's name.
     """
 
     def declared(function: Callable[..., Any]) -> Kernel:
@@ -113,8 +113,8 @@ def inlined(function: Callable[..., Any]) -> Callable[..., Any]:
 def _named_by_digest(function: Callable[..., Any]) -> Callable[..., Any]:
     """Return the function, with its module and the kernels' digest in its qualified name.
 
-    What a function of another module has made for it is so stored apart from what that makes for others: of one file,
-    two processes that write to it at a time could leave the one's code under the other's name.
+    So functions that one factory makes for several modules are stored apart: with a single file, two processes that
+    write at the same time could leave the code of one under the name of the other.
     """
     assert isinstance(function, FunctionType)
     digest = _digest_of_kernels(Path(function.__code__.co_filename).parent)

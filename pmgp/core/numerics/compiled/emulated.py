@@ -49,24 +49,18 @@ def transition(
     tried: np.ndarray,
     log_emulated: np.ndarray,
 ) -> int:
-    """Write where the chain stands and draws of the t, and the emulated log-density there; which one is chosen.
+    """Write the chain's position and draws from the t, with their emulated log-densities; return which one is chosen.
 
-    Parameters
-    ----------
-    normals : (k, dimension) array
-    chi_squares : (k,) array
-    numbers : (2,) array
-        Uniform numbers for the choice and for its acceptance.
-    theta : (dimension,) array
-    location, factor, inverse_factor : (dimension,), (dimension, dimension) and (dimension, dimension) array
-        Location, factor and inverse factor of the t; the factor is transposed.
-    center, whitening, linear, square, nodes, weights, constant, lengthscale
-        Parts of the emulator: location, inverse_factor, and the others by their names; the square is an upper triangle,
-        nodes are transposed.
-    lowest, highest : float
-        Bounds of its difference from the log-density of the t.
-    tried : (k + 1, dimension) array
-    log_emulated : (k + 1,) array
+    - normals (k, dimension)
+    - chi_squares (k,)
+    - numbers (2,): uniform numbers for the choice and for its acceptance
+    - theta (dimension,)
+    - location, factor, inverse_factor: those of the t, (dimension,) and (dimension, dimension); the factor is transposed
+    - center, whitening, linear, square, nodes, weights, constant, lengthscale: fields of the emulator, the first
+      two being location and inverse_factor; the square is an upper triangle, and the nodes are transposed
+    - lowest, highest: bounds of its log-density less that of the t
+    - tried (k + 1, dimension)
+    - log_emulated (k + 1,)
     """
     size, d = tried.shape
     for b in range(d):
@@ -101,7 +95,7 @@ def transition(
             near[i] = exponential(max(near[i], SMALLEST))
         value += ddot((len(near), near, 1, weights, 1))
         log_t = -exponent * math.log1p(distance / DEGREES_OF_FREEDOM)
-        # The sum of two exponentials, by their logarithms.
+        # The sum of two exponentials, from their logarithms.
         bounded = min(value - log_t, highest)
         ratios[k] = max(bounded, lowest) + math.log1p(math.exp(-abs(bounded - lowest)))
         log_emulated[k] = log_t + ratios[k]

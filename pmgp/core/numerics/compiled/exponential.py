@@ -1,4 +1,4 @@
-"""The exponential of numbers that are not positive: without a branch, for vector instructions in a caller's loop."""
+"""The exponential of numbers that are not positive, without a branch, so that a caller's loop is vectorized."""
 
 from __future__ import annotations
 
@@ -13,8 +13,8 @@ from pmgp.core.numerics.compiled.declaration import inlined
 
 SMALLEST = -700.0
 """The smallest argument: below it the result is not a normal number, and may be anything."""
-# 2^k times Taylor's series, ln 2 in two parts. A number that is added to ROUND is rounded to a whole one, which then
-# stands in the last bits of the sum.
+# The result is 2^k times Taylor's series, with ln 2 in two parts. A number that is added to ROUND is rounded to an
+# integer, which is then in the last bits of the sum.
 ROUND = 1.5 * 2.0**52
 LOG2_E, LN2_HIGH, LN2_LOW = 1.4426950408889634, 6.93147180369123816490e-01, 1.90821492927058770002e-10
 SERIES = tuple(1.0 / math.factorial(k) for k in range(13))

@@ -22,7 +22,7 @@ from pmgp.core.numerics.compiled.declaration import (
 
 @kernel(NUMBER, VECTOR, WRITTEN_VECTOR)
 def normalized(log_weights: np.ndarray, weights: np.ndarray) -> float:
-    """Write weights that sum to one, zeros where all vanish; the log of the mean of exp(log_weights).
+    """Write weights that sum to one, or zeros if all vanish; return the log of the mean of exp(log_weights).
 
     Shapes: log_weights, weights (draws,).
     """
@@ -43,7 +43,7 @@ def normalized(log_weights: np.ndarray, weights: np.ndarray) -> float:
 
 
 def weighing(log_ratio: Kernel, terms: Any) -> Kernel:
-    """Return a kernel that weighs draws, given data, sites, f and the least value of interest.
+    """Return a kernel that weighs draws, made from one that returns log ratios.
 
     Parameters
     ----------
@@ -67,21 +67,11 @@ def weighing(log_ratio: Kernel, terms: Any) -> Kernel:
         log_weights: np.ndarray,
         weights: np.ndarray,
     ) -> float:
-        """Write particles, the logs of their importance weights, and weights that sum to one; the log of their mean.
+        """Write particles, log importance weights, and weights that sum to one; return the log of the mean weight.
 
-        Parameters
-        ----------
-        data : array
-        linear, precision, mean : (n,) array
-            Sites b and w, and the mean.
-        deviations : (size, n) array
-            Deviations of draws from q's mean.
-        paired : bool
-            Whether the mirror images of all draws come after them.
-        log_normalizer : float
-            Log of the integral of the prior times the sites.
-        particles : (draws, n) array
-        log_weights, weights : (draws,) array
+        linear, precision, mean (n,): sites b and w, and the mean; deviations (size, n): deviations of draws from q's
+        mean; paired: whether mirror images of all draws follow them; log_normalizer: log of the integral of the
+        prior times the sites; particles (draws, n); log_weights, weights (draws,).
         """
         size = len(deviations)
         for k in range(size):
@@ -107,13 +97,7 @@ def log_ratios_of(log_ratio: Kernel, terms: Any) -> Kernel:
     def log_ratios(data: np.ndarray, linear: np.ndarray, precision: np.ndarray, f: np.ndarray, out: np.ndarray) -> None:
         """Write the log ratio of likelihood and sites for each row f.
 
-        Parameters
-        ----------
-        data : array
-        linear, precision : (n,) array
-            b and w, or empty arrays where there are no sites.
-        f : (size, n) array
-        out : (size,) array
+        linear, precision (n,): b and w, or empty arrays where there are no sites; f (size, n); out (size,).
         """
         for k in range(f.shape[0]):
             out[k] = log_ratio(data, linear, precision, f[k], -math.inf)

@@ -44,9 +44,6 @@ def inverted(factor: np.ndarray) -> None:
 def triangular_inverse(factor: np.ndarray) -> None:
     """Overwrite L with its inverse.
 
-    Parameters
-    ----------
-    factor : (n, n) array
-        The transpose of L, whose rows are LAPACK's columns.
+    factor (n, n): the transpose of L, whose rows are LAPACK's columns.
     """
     inverted(factor)

@@ -25,12 +25,7 @@ from pmgp.core.numerics.compiled.routines import ddot
 def inverse_diagonal(factor: np.ndarray, diagonal: np.ndarray) -> None:
     """Return the diagonal of (L L')^-1, the squared column norms of L^-1; the factor's triangle becomes L^-1.
 
-    Parameters
-    ----------
-    factor : (n, n) array
-        The transpose of L, whose rows are LAPACK's columns.
-    diagonal : (n,) array
-        Written.
+    factor (n, n): the transpose of L, whose rows are LAPACK's columns; diagonal (n,): written.
     """
     n = len(diagonal)
     inverted(factor)
@@ -64,13 +59,8 @@ def cavities(
 ) -> bool:
     """Write means and variances of the cavities and the variances of q's marginals; false for an indefinite K.
 
-    Parameters
-    ----------
-    prior_variance, q_mean, linear, precision, inverse_diagonal : (n,) array
-    largest : float
-        Largest value allowed on the diagonal of B^-1.
-    mean, variance, marginal : (n,) array
-        Written.
+    prior_variance, q_mean, linear, precision, inverse_diagonal (n,); largest: largest value allowed on the diagonal of
+    B^-1; mean, variance, marginal (n,): written.
     """
     for i in range(len(mean)):
         share = inverse_diagonal[i]
@@ -112,15 +102,8 @@ def matched(
 ) -> float:
     """Write the sites b and w that give q the tilted moments; return the terms' part of the evidence, without log Z_q.
 
-    Parameters
-    ----------
-    linear, precision : (n,) array
-    mean, variance : (n,) array
-        Mean and variance of the cavities.
-    inverse_diagonal, tilted_mean, tilted_variance, log_normalizer : (n,) array
-    smallest : float
-        Precision of a site.
-    sites : (2, n) array
+    linear, precision (n,); mean, variance (n,): mean and variance of the cavities; inverse_diagonal, tilted_mean,
+    tilted_variance, log_normalizer (n,); smallest: smallest precision of a site; sites (2, n).
     """
     total = 0.0
     for i in range(len(linear)):

@@ -21,7 +21,7 @@ from pmgp.core.numerics.compiled.declaration import (
 from pmgp.core.numerics.compiled.probit import derivatives, log_ratio
 from pmgp.core.numerics.compiled.sites import condition
 
-# Rows of the memory that is worked with: f and a = K^-1 (f - m) of the current point and of the one that was reached.
+# Rows of the working memory: f and a = K^-1 (f - m) of the current point and of the point that was reached.
 F, A, REACHED_F, REACHED_A = range(4)
 
 
@@ -56,30 +56,17 @@ def probit_newton(
 ) -> tuple[int, float, float]:
     """Newton's steps from a start until they are short.
 
-    Parameters
-    ----------
-    sign : (n,) array
-    covariance : (n, n) array
-    prior_mean : (n,) array
-    tolerance : float
-        Mean squared change of f.
-    smallest_precision : float
-        Smallest precision of a site.
-    max_iterations, max_halvings : int
-    trusted : bool
-        Whether the start is the prior mean, or else one that is given up where it turns out to be worse than that.
-    sites : (2, n) array
-        b and w.
-    mean : (n,) array
-        The start, and in the end the mode.
-    factor : (n, n) array
-        Factor of B.
+    - sign (n,)
+    - covariance (n, n)
+    - prior_mean (n,)
+    - tolerance: mean squared change of f
+    - smallest_precision: smallest precision of a site
+    - trusted: whether the start is the prior mean; another start is given up if it turns out to be worse than that
+    - sites (2, n): b and w
+    - mean (n,): the start, overwritten with the mode
+    - factor (n, n): factor of B
 
-    Returns
-    -------
-    steps : int
-    log_evidence, log_determinant : float
-        The latter of B, not finite where that is indefinite.
+    Returned: log_evidence, log_determinant: the latter of B, not finite where that is indefinite.
     """
     n = len(mean)
     linear, precision = sites[0], sites[1]
@@ -112,7 +99,7 @@ def probit_newton(
             continue
         if change < tolerance or steps >= max_iterations:
             return steps, log_evidence, log_determinant
-        # Half of the step, and half of that, until the objective does not fall; the path is linear in f and in a.
+        # Halve the step until the objective does not fall; the path is linear in f and in a.
         halvings, step, lowest = 0, 1.0, current - 1e-9 * (1.0 + abs(current))
         while trusted and not reached >= lowest and halvings < max_halvings:
             halvings, step = halvings + 1, 0.5 * step

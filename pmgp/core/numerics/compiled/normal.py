@@ -1,4 +1,4 @@
-"""Probabilities of a standard normal variable, many at once: loops without a branch, for vector instructions.
+"""Probabilities of a standard normal variable, many at once, in loops without a branch, which are vectorized.
 
 Calls of SciPy's function take three times as long, and more where numbers of all sizes alternate.
 """
@@ -10,10 +10,11 @@ import numpy as np
 from pmgp.core.numerics.compiled.declaration import NOTHING, VECTOR, WRITTEN_VECTOR, kernel
 from pmgp.core.numerics.compiled.exponential import exponential
 
-# Beyond this point the probability is that of the point itself, a number that is still normal.
+# Beyond this point the probability at the point is used, the smallest one that is a normal number.
 FAR = 37.0
-# (a + CENTER) Phi(-a) exp(a^2 / 2) for a between 0 and 40, to 4e-16 of it: the polynomial in t = (a - CENTER) /
-# (a + CENTER) that interpolates it at Chebyshev's nodes, in the variable of Shepherd and Laframboise (1981).
+# (a + CENTER) Phi(-a) exp(a^2 / 2) for a between 0 and 40, with a relative error of 4e-16: the polynomial in
+# t = (a - CENTER) / (a + CENTER), the variable of Shepherd and Laframboise (1981), that interpolates it at Chebyshev's
+# nodes.
 CENTER = 4.5
 TAIL = (
     0.7632305289702033, -0.6402577602526206, 0.4464525170556409, -0.25314179995064234, 0.11138259657190648,
@@ -26,7 +27,7 @@ TAIL = (
 
 @kernel(NOTHING, VECTOR, WRITTEN_VECTOR)
 def probabilities(z: np.ndarray, out: np.ndarray) -> None:
-    """Write Phi(z): to some 1e-15 of it from -5 on, further out to z^2 times the rounding of numbers.
+    """Write Phi(z), with a relative error of some 1e-15 from -5 on, and of z^2 times the rounding error further out.
 
     Shapes: z, out (n,).
     """

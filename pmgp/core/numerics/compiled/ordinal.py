@@ -22,10 +22,10 @@ LOG_SQRT_2PI = 0.5 * math.log(2.0 * math.pi)
 # As in `core.likelihoods.normal_interval`.
 NODES, WEIGHTS = leggauss(32)
 NARROW, STEEP = 1.0, 20.0
-# A difference of probabilities that is a smaller share of them than PLAIN, or than LEAST at all, is had otherwise. A
-# product of them is turned into a logarithm when it falls below SMALL, so that the next one does not underflow.
+# A difference of probabilities below PLAIN times the larger one, or below LEAST, is computed in another way. A product
+# of differences is turned into a logarithm when it falls below SMALL, so that the next one does not underflow.
 PLAIN, LEAST, SMALL = 1e-3, 1e-200, 1e-100
-# Terms at a time.
+# Number of terms that are computed together.
 PART = 32
 
 
@@ -47,8 +47,8 @@ def _log_probability(lower: float, upper: float, width: float) -> float:
 def log_ratio(data: np.ndarray, linear: np.ndarray, precision: np.ndarray, f: np.ndarray, least: float) -> float:
     """Return the sum of log P(lower < f + noise e < upper) - b f + w f^2 / 2, e standard normal.
 
-    Without sites no term is positive: then it may be minus infinity as soon as the sum is seen to fall below `least`,
-    checked after each part of the terms. The slowest and smallest part comes last.
+    Without sites no term is positive, so that it may return minus infinity as soon as the sum is below `least`. This is
+    checked after each part of the terms; the slowest and smallest part comes last.
     """
     total, product, n = 0.0, 1.0, len(f)
     work = np.empty((4, n))

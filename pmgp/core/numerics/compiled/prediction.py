@@ -21,14 +21,10 @@ def features(
 ) -> None:
     """Write the monomials of the standardized theta.
 
-    Parameters
-    ----------
-    theta, location, scale : (dimension,) array
-    farthest : float
-        Largest absolute value allowed for an element of the standardized theta.
-    factors : (p, degree) array
-        Which elements are multiplied; the last one is 1.
-    features : (p,) array
+    - theta, location, scale (dimension,)
+    - farthest: largest absolute value allowed for an element of the standardized theta
+    - factors (p, degree): indices of the elements that are multiplied; the last element is 1
+    - features (p,)
     """
     z = np.ones(len(theta) + 1)
     for i in range(len(theta)):

@@ -18,8 +18,8 @@ SCALE = math.sqrt(2.0 / math.pi)
 # As in `core.likelihoods.normal_tails`.
 TAIL = -5.0
 DEPTH = 40
-# A product of probabilities is turned into a logarithm when it falls below; no probability of the sites beyond UNLIKELY
-# is as small as what is left of the range of numbers then.
+# A product of probabilities is turned into a logarithm when it falls below SMALL; a probability of a z above UNLIKELY
+# cannot make it underflow before that.
 SMALL = 1e-100
 UNLIKELY = -30.0
 
@@ -78,7 +78,7 @@ def derivatives(sign: np.ndarray, f: np.ndarray, out: np.ndarray) -> None:
 def log_ratio(sign: np.ndarray, linear: np.ndarray, precision: np.ndarray, f: np.ndarray, least: float) -> float:
     """Return the sum of log Phi(sign f) - b f + w f^2 / 2, from products of probabilities that do not underflow.
 
-    Without sites no term is positive: then it may be minus infinity as soon as the sum is seen to fall below `least`.
+    Without sites no term is positive, so that it may return minus infinity as soon as the sum is below `least`.
     """
     total, product = 0.0, 1.0
     z, probability = np.empty(len(f)), np.empty(len(f))

@@ -41,37 +41,22 @@ def probit_sweeps(
 ) -> tuple[int, int, int, float, float, float]:
     """Sweep from the sites that a prior is conditioned on until q matches.
 
-    Parameters
-    ----------
-    sign : (n,) array
-    covariance : (n, n) array
-    prior_mean : (n,) array
-    log_determinant : float
-        Log determinant of B; where it is not a number, B is factorized first, and mean and factor are only written.
-    tolerance, largest : float
-        Divergences, in nats, at which a sweep is the last one.
-    smallest_step, smallest_precision, largest_share : float
-        Bounds of steps, of w and of the diagonal of B^-1.
-    max_sweeps : int
-    sites : (2, n) array
-        b and w.
-    mean : (n,) array
-        Mean of q.
-    factor : (n, n) array
-        Factor of B.
+    - sign (n,)
+    - covariance (n, n)
+    - prior_mean (n,)
+    - log_determinant: log-determinant of B; if it is NaN, B is factorized first, and mean and factor are only written
+    - tolerance, largest: divergences, in nats, at which a sweep is the last one
+    - smallest_step, smallest_precision, largest_share: bounds of steps, of w and of the diagonal of B^-1
+    - sites (2, n): b and w
+    - mean (n,): mean of q
+    - factor (n, n): factor of B
 
-    Returns
-    -------
-    status : int
-        Whether q matches, or why not.
-    inversions, factorizations : int
-        How many were made.
-    log_evidence : float
-        With the last sites but one.
-    log_determinant : float
-        Log determinant of B.
-    log_normalizer : float
-        Log of the integral of the prior times the sites; not a number unless q matches or sweeps have come to an end.
+    Returned:
+    - status: one of `outcomes`
+    - inversions, factorizations: their numbers
+    - log_evidence: that of the sites before the last sweep
+    - log_determinant: log determinant of B
+    - log_normalizer: log of the integral of the prior times the sites; NaN if K is indefinite
     """
     n = len(mean)
     linear, precision = sites[0], sites[1]
@@ -97,7 +82,7 @@ def probit_sweeps(
             by_site += log_term - log_site(b, w, c, s, d)
             matching_b, matching_w = matching(b, w, c, s, tilted_mean, tilted_variance, smallest_precision)
             db, dw = matching_b - b, matching_w - w
-            # The reduction of what was asked for before the last step.
+            # The reduction of the change that was required before the last step.
             reduced_w = work[CHANGE_W, i] - dw
             along = work[CHANGE_B, i] - db - reduced_w * m
             moved = work[CHANGE_B, i] - work[CHANGE_W, i] * m
@@ -119,7 +104,7 @@ def probit_sweeps(
         for i in range(n):
             db, dw, m = work[CHANGE_B, i], work[CHANGE_W, i], work[MEAN, i]
             spread += step * (work[VARIANCE, i] * dw + (mean[i] - m) * (db - dw * m))
-        # The divergence is nearly a quadratic function of the step; a short one does not count as a small change.
+        # The divergence is nearly quadratic in the step; a short step must not count as a small change.
         divergence = 0.5 * spread / (step * step)
         if divergence < tolerance:
             status = MATCHED

@@ -1,8 +1,8 @@
-"""One call for all that an iteration makes of q: an estimate, and a move of f beside it at the theta reached.
+"""One call for all uses of q in an iteration: an estimate, and a move of f with an estimate given it.
 
-Kernels for it are a row of others that are there one by one, so that nothing differs from calling these: draws of q
-less its mean, and particles with their weights. Where f moves, the first draw gives the ellipse on which it does, the
-first particle is f, and one of them is picked by the weights.
+These kernels call others one after another, with the same results: draws from q less its mean, then particles with
+their weights. If f moves, the first draw gives its ellipse, the first particle is f, and one particle is picked by
+weight.
 """
 
 from __future__ import annotations
@@ -37,11 +37,7 @@ NORMALS, WEIGHTED = [WRITTEN_ROWS] * 2, (WRITTEN_ROWS, WRITTEN_VECTOR, WRITTEN_V
 def picked(weights: np.ndarray, number: float) -> int:
     """Draw an index by inversion, from weights that sum to one up to rounding.
 
-    Parameters
-    ----------
-    weights : (draws,) array
-    number : float
-        Uniform.
+    weights (draws,); number: uniform.
     """
     passed, chosen = weights[0], 0
     while chosen < len(weights) - 1 and passed <= number:
@@ -72,7 +68,7 @@ def estimating(weighed: Kernel, terms: Any) -> Kernel:
     ) -> tuple[float, bool]:
         """Draw from q and weigh the draws; return the log of the mean weight, and whether K was multiplied.
 
-        Arguments are those of what :func:`renewing` makes, but for what has to do with f.
+        The arguments are those of the kernel of :func:`renewing`, without those for f.
         """
         away = np.empty(first.shape)
         multiplied = deviations(prior_factor, covariance, factor, precision, first, second, away)
@@ -111,33 +107,18 @@ def renewing(slice_move: Kernel, weighed: Kernel, terms: Any) -> Kernel:
     ) -> tuple[float, bool, int]:
         """Make a slice move, and draws beside it.
 
-        Parameters
-        ----------
-        data : array
-        linear, precision, mean : (n,) array
-            Sites b and w, and the mean.
-        prior_factor, covariance, factor : (n, n) array
-            L, K and the factor of B.
-        log_normalizer : float
-            Log of the integral of the prior times the sites.
-        f, below, next_double, state
-            As for `slices.slicing`.
-        paired : bool
-            Whether mirror images of all draws come after them.
-        first, second : (size, n) array
-            Standard normals, which are lost.
-        moved : (n,) array
-        particles : (draws, n) array
-        log_weights, weights : (draws,) array
+        - linear, precision, mean (n,): sites b and w, and the mean
+        - prior_factor, covariance, factor (n, n): L, K and the factor of B
+        - log_normalizer: log of the integral of the prior times the sites
+        - f, below, next_double, state: as for `slices.slicing`
+        - paired: whether mirror images of all draws follow them
+        - first, second (size, n): standard normals, overwritten
+        - moved (n,)
+        - particles (draws, n)
+        - log_weights, weights (draws,)
 
-        Returns
-        -------
-        log_evidence : float
-            Log of the weights' mean.
-        multiplied : bool
-            Whether products with K were needed.
-        chosen : int
-            Which particle was picked.
+        Returned: log_evidence: log of the weights' mean; multiplied: whether products with K were needed; chosen: index
+        of the picked particle.
         """
         away = np.empty(first.shape)
         multiplied = deviations(prior_factor, covariance, factor, precision, first, second, away)

@@ -1,7 +1,7 @@
 """Probabilities that one of several latent values is the largest, and their slopes.
 
-Most observations are far from where another class would be the largest, and have a probability of zero or one. Only
-the others take a quadrature, so that an evaluation costs a comparison for each latent value, and some more.
+For most observations the labeled value is far above or below another one, and the probability is one or zero. Only the
+others need a quadrature, so that an evaluation costs little more than a comparison for each latent value.
 """
 
 from __future__ import annotations
@@ -13,7 +13,7 @@ import numpy as np
 from pmgp.core.numerics.compiled.declaration import COUNTS, NOTHING, NUMBER, ROWS, VECTOR, WRITTEN_ROWS, kernel
 from pmgp.core.numerics.compiled.routines import ndtr
 
-# Deviations of a difference beyond which its sign is sure, to 1e-9.
+# Beyond this number of standard deviations the sign of a difference is certain, up to 1e-9.
 REACH = 6.0
 DENSITY = 1.0 / math.sqrt(2.0 * math.pi)
 
@@ -24,15 +24,9 @@ def right(
 ) -> float:
     """Return the sum of the probabilities that the labeled latent values are the largest.
 
-    Parameters
-    ----------
-    labels : (n,) array of int
-    f, deviation : (k, n) array
-        Means and standard deviations of latent values that are independent.
-    spread : (k, n) array
-        Standard deviations of the differences from the labeled value.
-    nodes, weights : (q,) array
-        Nodes and weights of the quadrature over the labeled value.
+    labels (n,) of int; f, deviation (k, n): means and standard deviations of latent values that are independent; spread
+    (k, n): standard deviations of the differences from the labeled value; nodes, weights (q,): nodes and weights of the
+    quadrature over the labeled value.
     """
     total = 0.0
     for i in range(len(labels)):
@@ -72,11 +66,7 @@ def slopes(
 ) -> None:
     """Write the derivatives of that sum in the means.
 
-    Parameters
-    ----------
-    labels, f, deviation, spread, nodes, weights
-        As for `right`.
-    out : (k, n) array
+    labels, f, deviation, spread, nodes, weights: as for `right`; out (k, n).
     """
     for i in range(len(labels)):
         label, own = labels[i], f[labels[i], i]

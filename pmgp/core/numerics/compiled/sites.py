@@ -1,6 +1,6 @@
-"""A normal vector conditioned on Gaussian sites, and draws from what that gives (`core.numerics.conditioning`).
+"""A normal vector conditioned on Gaussian sites, and draws from the result (`core.numerics.conditioning`).
 
-Matrices are passed as their transposes, whose rows are LAPACK's columns; of triangles the lower one, in that sense.
+Matrices are passed as their transposes, whose rows are LAPACK's columns; triangles are lower in LAPACK's sense.
 """
 
 from __future__ import annotations
@@ -41,16 +41,9 @@ INFORMATIVE = 1e-8
 
 @kernel(NOTHING, VECTOR, COUNT, FLAG, WRITTEN_ROWS)
 def unpack(part: np.ndarray, first: int, mirrored: bool, upper: np.ndarray) -> None:
-    """Write rows of an upper triangle, which stand one after another, to where they belong.
+    """Write rows of an upper triangle, given one after another, into a matrix.
 
-    Parameters
-    ----------
-    part : (size,) array
-    first : int
-        Where the first row belongs.
-    mirrored : bool
-        Whether columns of the lower triangle are written as well.
-    upper : (n, n) array
+    part (size,); first: index of the first row; mirrored: whether to write columns of the lower triangle; upper (n, n).
     """
     start, n = 0, len(upper)
     for row in range(first, n):
@@ -68,7 +61,7 @@ def unpack(part: np.ndarray, first: int, mirrored: bool, upper: np.ndarray) -> N
 
 @kernel(COUNT, ROWS, WRITTEN_ROWS)
 def factorize(covariance: np.ndarray, factor: np.ndarray) -> int:
-    """Write the Cholesky factor's triangle; the order of the first leading minor that is not positive, 0 for none.
+    """Write the Cholesky factor; return the order of the first leading minor that is not positive, or 0.
 
     Shapes: covariance, factor (n, n).
     """
@@ -95,7 +88,7 @@ def condition(
     mean: np.ndarray,
     work: np.ndarray,
 ) -> float:
-    """Write the factor of B and q's mean; the log-determinant of B, not finite where B is indefinite.
+    """Write the factor of B and q's mean; return the log-determinant of B, NaN if B is indefinite.
 
     Shapes: covariance (n, n); prior_mean, linear, precision (n,); factor (n, n); mean (n,); work (2, n).
     """
@@ -133,17 +126,10 @@ def deviations(
     second: np.ndarray,
     out: np.ndarray,
 ) -> bool:
-    """Write draws of f - mean under q, made of standard normals; whether products with K were needed.
+    """Turn standard normals into draws of f - mean from q; return whether products with K were needed.
 
-    Parameters
-    ----------
-    prior_factor, covariance, factor : (n, n) array
-        L, K and the factor of B.
-    precision : (n,) array
-    first, second : (size, n) array
-        Standard normals, which are lost.
-    out : (size, n) array
-        Written.
+    prior_factor, covariance, factor (n, n): L, K and the factor of B; precision (n,); first, second (size, n): standard
+    normals, overwritten; out (size, n): written.
     """
     size, n = out.shape
     least, root = math.inf, np.empty(n)
@@ -187,11 +173,7 @@ def log_normalizer(
 ) -> float:
     """Return the log of the integral of the prior times the sites.
 
-    Parameters
-    ----------
-    prior_mean, linear, precision, mean : (n,) array
-    log_determinant : float
-        Log determinant of B.
+    prior_mean, linear, precision, mean (n,); log_determinant: log determinant of B.
     """
     total = 0.0
     for i in range(len(mean)):

@@ -15,7 +15,7 @@ SMALLEST_BRACKET = 1e-12
 
 
 def slicing(log_ratio: Kernel, terms: Any) -> Kernel:
-    """Return a kernel that makes slice moves, given data, sites, f and the least value of interest.
+    """Return a kernel that makes slice moves, made from one that returns log ratios.
 
     Parameters
     ----------
@@ -39,22 +39,14 @@ def slicing(log_ratio: Kernel, terms: Any) -> Kernel:
         moved: np.ndarray,
         value: np.ndarray,
     ) -> int:
-        """Write where f moves on its ellipse; how often the log ratio was evaluated on the way.
+        """Move f on its ellipse; return how often the log ratio was evaluated.
 
-        Parameters
-        ----------
-        data : array
-        linear, precision, mean : (n,) array
-            The reference's sites b and w, or empty arrays where it has none, and its mean.
-        f, auxiliary : (n,) array
-            The current point, and a draw of the reference less its mean.
-        below : float
-            How far the slice is below the log ratio at f.
-        next_double, state : int
-            Addresses of the generator's function for uniform numbers and of its state.
-        moved : (n,) array
-        value : (1,) array
-            The log ratio at f, if that is known and else not a number, and in the end the one at the new point.
+        - linear, precision, mean (n,): the reference's sites b and w, or empty arrays where it has none, and its mean
+        - f, auxiliary (n,): the current point, and a draw from the reference less its mean
+        - below: distance of the slice below the log ratio at f
+        - next_double, state: addresses of the generator's function for uniform numbers and of its state
+        - moved (n,)
+        - value (1,): the log ratio at f, or NaN if it is not known; overwritten with that at the new point
         """
         if math.isnan(value[0]):
             value[0] = log_ratio(data, linear, precision, f, -math.inf)

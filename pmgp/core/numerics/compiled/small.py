@@ -8,14 +8,14 @@ import numpy as np
 
 from pmgp.core.numerics.compiled.declaration import inlined
 
-# Jacobi's method: the squares left off the diagonal relative to all, and the largest number of sweeps.
+# Jacobi's method: largest share of the squares off the diagonal in all, and largest number of sweeps.
 NEGLIGIBLE = 1e-32
 MAX_SWEEPS = 30
 
 
 @inlined
 def factorized(d: int, matrix: np.ndarray, factor: np.ndarray) -> float:
-    """Write the lower Cholesky factor; the log-determinant, minus infinity where a pivot is not positive."""
+    """Write the lower Cholesky factor; return the log-determinant, minus infinity if a pivot is not positive."""
     total = 0.0
     for e in range(d):
         for g in range(e + 1):
@@ -103,7 +103,7 @@ def bounded(d: int, smallest: float, matrix: np.ndarray, scratch: np.ndarray, ve
         scratch[e * d + e] -= smallest
     if factorized(d, scratch, vectors) != -math.inf:
         return
-    # By Jacobi's method: the matrix turns into its eigenvalues.
+    # Jacobi's method turns the matrix into its eigenvalues.
     for e in range(d):
         for g in range(d):
             scratch[e * d + g], vectors[e * d + g] = matrix[e * d + g], 1.0 if e == g else 0.0

@@ -1,6 +1,6 @@
 """Softmax terms times normal distributions: their moments at nodes, and modes about which nodes are placed.
 
-The weights are those of `core.likelihoods.block_moments.PlacedNodes`. Matrices of a site are rows, row after row.
+The weights are those of `core.likelihoods.block_moments.PlacedNodes`. A matrix of a site is one row.
 """
 
 from __future__ import annotations
@@ -25,7 +25,7 @@ from pmgp.core.numerics.compiled.exponential import SMALLEST, exponential
 from pmgp.core.numerics.compiled.routines import NOT_TRANSPOSED, ddot, dgemm
 from pmgp.core.numerics.compiled.small import bounded, factorized, inverse_from, triangular_inverse_from
 
-# As in `core.numerics.quadrature`: of eigenvalues of covariances, in units of what places the nodes.
+# Smallest eigenvalue of a covariance in units of the normal that places the nodes, as in `core.numerics.quadrature`.
 RESOLUTION = 0.03
 # A product of sums is turned into a logarithm when it is larger.
 LARGE = 1e200
@@ -76,25 +76,19 @@ def tilted(
     tilted_covariance: np.ndarray,
     curvature: np.ndarray,
 ) -> bool:
-    """Write the moments of prod_c pi_c^counts_c times normals; false where a covariance is not positive definite.
+    """Write the moments of prod_c pi_c^counts_c times normals; return false if a covariance is not positive definite.
 
-    Where no weight is a number, nor is any mean or covariance.
+    Means and covariances are NaN if all weights are.
 
-    Parameters
-    ----------
-    counts : (n, C) array
-    contrasts : (d, C) array
-    mean, covariance : (n, d) and (n, d d) array
-        Mean and covariance of the normals.
-    center, width : (n, d) and (n, d d) array
-        Means and covariances of the normals about which the nodes are placed.
-    nodes : (d, nodes) array
-    log_mass : (nodes,) array
-        Log of the nodes' weights over their standard normal density, but for its constant.
-    log_normalizer : (n,) array
-    tilted_mean, tilted_covariance : (n, d) and (n, d d) array
-    curvature : (n, C C) or (0, C C) array
-        Expected minus second derivatives, where there is memory for them.
+    - counts (n, C)
+    - contrasts (d, C)
+    - mean, covariance (n, d) and (n, d d): mean and covariance of the normals
+    - center, width (n, d) and (n, d d): means and covariances of the normals about which the nodes are placed
+    - nodes (d, nodes)
+    - log_mass (nodes,): log of the nodes' weights over their standard normal density, up to a constant
+    - log_normalizer (n,)
+    - tilted_mean, tilted_covariance (n, d) and (n, d d)
+    - curvature (n, C C) or (0, C C): expected minus second derivatives, if memory is given
     """
     d, size = nodes.shape
     number = counts.shape[1]
@@ -111,7 +105,7 @@ def tilted(
         log_scale = 0.5 * (log_scale - log_covariance)
         triangular_inverse_from(d, factor, inverse)
         trials = 0.0
-        # Maps from latent values to standard nodes of the normal distribution that multiplies, and back.
+        # Maps from standard nodes to coordinates in which the normal factor is standard, and to latent values.
         for c in range(d + number):
             for g in range(d):
                 slope[c, g] = 0.0
@@ -176,7 +170,7 @@ def tilted(
                 square = share * ddot((size, scaled[e], 1, nodes[g], 1)) - first[e] * first[g]
                 unit[e * d + g], unit[g * d + e] = square, square
         bounded(d, RESOLUTION, unit, scratch, inverse)
-        # From units of what places the nodes.
+        # From units of the normal that places the nodes.
         for e in range(d):
             tilted_mean[site, e] = center[site, e]
             for g in range(d):
@@ -224,21 +218,10 @@ def modes(
 ) -> bool:
     """Write modes of the tilted densities, and covariances with half of the likelihood's curvature.
 
-    False where a covariance is not positive definite.
+    Return false if a covariance is not positive definite.
 
-    Parameters
-    ----------
-    counts : (n, C) array
-    contrasts : (d, C) array
-    mean, covariance : (n, d) and (n, d d) array
-        Mean and covariance of the normals.
-    start : (n, d) array
-    concordance : float
-        Concordance of log sum exp.
-    near : float
-        Steps end when none is longer.
-    max_steps : int
-    mode, width : (n, d) and (n, d d) array
+    counts (n, C); contrasts (d, C); mean, covariance (n, d) and (n, d d): mean and covariance of the normals; start (n,
+    d); concordance: that of log sum exp; near: steps end when none is longer; mode, width (n, d) and (n, d d).
     """
     d, number = contrasts.shape
     n = len(mode)
@@ -280,7 +263,7 @@ def modes(
                     for c in range(number):
                         product += contrasts[e, c] * pi[c] * contrasts[g, c]
                     curved = trials * (product - scratch[e] * scratch[g])
-                    # With half of it for the width; the whole is for the step.
+                    # The width takes half of the curvature, and the step all of it.
                     width[i, e * d + g] = precision[i, e * d + g] + 0.5 * curved
                     width[i, g * d + e] = width[i, e * d + g]
                     own[e * d + g] = precision[i, e * d + g] + curved
@@ -314,14 +297,8 @@ def modes(
 def log_ratios(data: np.ndarray, linear: np.ndarray, scale: np.ndarray, f: np.ndarray, out: np.ndarray) -> None:
     """Write logs of the likelihood over the sites exp(b'f - f'W f / 2), W of a softmax's form, for each row.
 
-    Parameters
-    ----------
-    data : (C + 1, n) array
-        Counts of each class, and the remaining terms of the log-density.
-    linear, scale : (C, n) array
-        Sites b, and the a of W.
-    f : (k, C n) array
-    out : (k,) array
+    data (C + 1, n): counts of each class, and the remaining terms of the log-density; linear, scale (C, n): sites b,
+    and the a of W; f (k, C n); out (k,).
     """
     number, n = scale.shape
     trials, summed, constant = np.zeros(n), np.zeros(n), 0.0

@@ -1,7 +1,7 @@
 """Moments of terms times normal densities by quadrature, from the terms' values at the nodes.
 
-NumPy would pass over the values a dozen times. Here a block of sites stays in the processor's first cache meanwhile.
-Loops are short and many, as the compiler uses no vector instructions in one that writes several arrays.
+NumPy would pass over the values a dozen times; here a block of sites stays in the processor's first cache. There are
+many short loops, because the compiler does not vectorize a loop that writes several arrays.
 """
 
 from __future__ import annotations
@@ -14,8 +14,8 @@ from pmgp.core.numerics.compiled.declaration import FLAG, NOTHING, NUMBER, ROWS,
 from pmgp.core.numerics.compiled.exponential import exponential
 
 SITES = 64
-# Nodes whose logs are so far below the largest count for nothing. The exponential of less, times a small weight, is no
-# normal number, with which processors compute slowly.
+# Nodes whose logs are this far below the largest are negligible. The exponential of a smaller number, times a small
+# weight, would be subnormal, and processors compute slowly with such numbers.
 NEGLIGIBLE = -500.0
 
 
@@ -23,12 +23,9 @@ NEGLIGIBLE = -500.0
 def placed(mean: np.ndarray, center: np.ndarray, width: np.ndarray, nodes: np.ndarray, points: np.ndarray) -> None:
     """Write the points at which terms are evaluated.
 
-    Parameters
-    ----------
-    mean, center, width : (n,) array
-        Means of the normals in the densities; means and variances of those that place the nodes.
-    nodes : (order,) array
-    points : (order, n) array
+    - mean, center, width (n,): means of the normals in the densities; means and variances of those that place the nodes
+    - nodes (order,)
+    - points (order, n)
     """
     root, shift = np.empty(len(mean)), np.empty(len(mean))
     for i in range(len(mean)):
@@ -55,19 +52,12 @@ def moments(
 ) -> None:
     """Write mean, variance and log normalizer of each term times N(mean, variance).
 
-    Parameters
-    ----------
-    logs : (order, n) array
-        Logs of the terms at the nodes.
-    mean, variance, center, width : (n,) array
-        Moments of the normals in the densities, and of those that place the nodes.
-    nodes, weights : (order,) array
-        A rule for the standard normal distribution.
-    moved : bool
-        Whether the two normals differ.
-    resolution : float
-        The least variance, relative to that of the normal that places the nodes.
-    out : (3, n) array
+    - logs (order, n): logs of the terms at the nodes
+    - mean, variance, center, width (n,): moments of the normals in the densities, and of those that place the nodes
+    - nodes, weights (order,): a rule for the standard normal distribution
+    - moved: whether the two normals differ
+    - resolution: the least variance, relative to that of the normal that places the nodes
+    - out (3, n)
     """
     order, n = logs.shape
     values = np.empty((order, SITES))
@@ -86,7 +76,7 @@ def moments(
                 deviation = shift[i] + root[i] * node
                 value[i] = row[i] + (added - deviation * deviation * half[i])
             for i in range(len(value)):
-                # Not a number stays what it is.
+                # NaN stays NaN.
                 largest[i] = largest[i] if value[i] <= largest[i] else value[i]
         for k in range(order):
             node, weight, value = nodes[k], weights[k], values[k, :size]
