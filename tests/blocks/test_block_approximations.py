@@ -227,8 +227,8 @@ def test_propagation_that_does_not_converge_is_laplaces():
 def test_a_divergence_below_zero_is_no_small_change(monkeypatch, spread):
     """It is what rounding makes of numbers that have grown too large."""
     prior, likelihood = classification(15, 3)
-    asked = block_propagation._asked
-    monkeypatch.setattr(block_propagation, "_asked", lambda q, matched: (asked(q, matched)[0], spread))
+    asked = block_propagation._required_change
+    monkeypatch.setattr(block_propagation, "_required_change", lambda q, matched: (asked(q, matched)[0], spread))
     assert not ExpectationPropagation().fit(prior, likelihood).converged
 
 

@@ -126,9 +126,9 @@ def test_what_is_given_stays_as_it_was_simulated(given_latent, given_whitened):
         assert not np.allclose(end.theta, current.theta)
         assert iterate.latent_acceptance != iterate.latent_acceptance
         if problem is given_latent:
-            np.testing.assert_array_equal(end.together.f, data.f)
+            np.testing.assert_array_equal(end.latent.f, data.f)
         else:
-            nu = problem.model.prior(end.theta).whiten(end.together.f)
+            nu = problem.model.prior(end.theta).whiten(end.latent.f)
             np.testing.assert_allclose(nu, np.linalg.solve(np.linalg.cholesky(data.covariance), data.f), atol=1e-6)
 
 

@@ -226,7 +226,7 @@ def test_log_ratios_to_sites(classes, trials):
     found, scale = np.empty(4), matrix.scale
     softmax.log_ratios(likelihood.data, linear.reshape(scale.shape), scale, f, found)
     assert_allclose(found, expected, rtol=1e-11)
-    part = likelihood.among(slice(10, 20))
+    part = likelihood.subset(slice(10, 20))
     assert_allclose(part.counts, likelihood.counts[:, 10:20])
 
 

@@ -136,7 +136,7 @@ def test_what_other_sites_ask_for(classes):
     linear = old.linear + 1e-3 * (matched.linear - old.linear)
     near = matched._replace(linear=linear, precision=old.precision.towards(matched.precision, 1e-3))
     for sites in (matched, near):
-        one, other = by_both(lambda sites=sites: block_propagation._asked(old, sites))
+        one, other = by_both(lambda sites=sites: block_propagation._required_change(old, sites))
         assert_allclose(one[0], other[0], rtol=1e-9, atol=1e-14)
         assert one[1] == pytest.approx(other[1], rel=1e-9)
     form, (asked, _) = BlockConditioning(old.prior), one

@@ -36,7 +36,7 @@ class NormalNoise(FactorizingLikelihood):
     def __init__(self, y, variance):
         self.y, self.variance = y, variance
 
-    def among(self, sites):
+    def subset(self, sites):
         return NormalNoise(self.y[sites], self.variance)
 
     def log_density(self, f):

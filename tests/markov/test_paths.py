@@ -105,10 +105,10 @@ def test_sites_in_any_order_are_passed_in_time():
     order = np.random.default_rng(1).permutation(SIZE)
     pattern = ChainPattern(np.arange(SIZE)[order], np.ones((SIZE, 1)), SIZE)
     shuffled = PrecisionPrior.centered(pattern, prior.values)
-    first, second = (Laplace().fit(prior, likelihood), Laplace().fit(shuffled, likelihood.among(order)))
+    first, second = (Laplace().fit(prior, likelihood), Laplace().fit(shuffled, likelihood.subset(order)))
     estimates = [
         PathSampling(16).estimate(np.random.default_rng(4), q, terms)
-        for q, terms in ((first, likelihood), (second, likelihood.among(order)))
+        for q, terms in ((first, likelihood), (second, likelihood.subset(order)))
     ]
     assert estimates[1].log_evidence == pytest.approx(estimates[0].log_evidence, abs=1e-9)
     chosen = [estimate.choose(np.random.default_rng(5)) for estimate in estimates]

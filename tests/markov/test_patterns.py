@@ -80,19 +80,19 @@ def test_the_inverse_on_the_pattern_has_the_right_inner_products(case):
     outer = case.pattern.outer(x, y)
     close((case.pattern.counted(outer) * case.values).sum(), x.ravel() @ case.precision @ y.ravel())
     if isinstance(case.pattern, SparsePattern):
-        rows, columns = case.pattern.places
+        rows, columns = case.pattern.positions
         close(case.pattern.factorize(case.values).covariances(), inverse[rows, columns])
 
 
 @pytest.mark.parametrize("case", SUMS.values(), ids=SUMS)
 def test_the_inverse_beside_a_sum_is_that_of_the_dense_matrix(case):
-    rows, columns = case.pattern.places
+    rows, columns = case.pattern.positions
     factor = case.pattern.factorize(case.values)
     inverse, direction = np.linalg.inv(case.precision), case.pattern.direction
     expected = np.append(inverse[rows, columns], direction @ inverse @ direction)
     close(factor.covariances(), expected)
     # A twin that forgets the sum.
-    assert np.abs(factor.alone.covariances() - expected[:-1]).max() > 0.1
+    assert np.abs(factor.plain.covariances() - expected[:-1]).max() > 0.1
 
 
 @every_case
@@ -136,7 +136,7 @@ def test_an_indefinite_precision_has_no_factor(case, spoilt):
     if isinstance(case.pattern, ChainPattern):
         values[0, -1, -1, -1] = spoilt
     else:
-        rows, columns = case.pattern.places
+        rows, columns = case.pattern.positions
         values[np.flatnonzero(rows == columns)[-1]] = spoilt
     assert case.pattern.factorize(values) is None
     assert case.pattern.factorize(case.values) is not None

@@ -294,7 +294,7 @@ def test_an_f_that_was_moved_beside_it_is_taken_up(steps, start, scheme):
     step.setup_chain(np.random.default_rng(1), 0, 10)
     point, _ = step.step(start)
     f = point["f"] + 0.1
-    assert step._synchronized(point | {"f": f}).together.f is f
+    assert step._synchronized(point | {"f": f}).latent.f is f
 
 
 @every_scheme

@@ -37,12 +37,12 @@ def nu_of_the_old_theta(patch: pytest.MonkeyPatch) -> None:
     old = []
 
     def remembering(self, rng, current, *rest):
-        old[:] = [current.together.prior]
+        old[:] = [current.latent.prior]
         return step(self, rng, current, *rest)
 
     def stale(model, current, rng):
         density = ancillary(model, current, rng)
-        density.nu = old[0].whiten(current.together.f)
+        density.nu = old[0].whiten(current.latent.f)
         return density
 
     patch.setattr(InterweavingScheme, "step", remembering)
@@ -55,7 +55,7 @@ def f_left_behind(patch: pytest.MonkeyPatch) -> None:
 
     def broken(self, theta):
         given = right(self, theta)
-        return given and (given[0], given[1]._replace(f=self.current.together.f))
+        return given and (given[0], given[1]._replace(f=self.current.latent.f))
 
     patch.setattr(AncillaryDensity, "_given", broken)
 
@@ -99,7 +99,7 @@ def f_kept_with_the_weight_of_another(patch: pytest.MonkeyPatch) -> None:
 
     def broken(self, theta):
         given = right(self, theta)
-        return given and (given[0], given[1]._replace(f=self.current.together.f))
+        return given and (given[0], given[1]._replace(f=self.current.latent.f))
 
     patch.setattr(JointDensity, "_given", broken)
 
@@ -109,7 +109,7 @@ def n_for_half_n(patch: pytest.MonkeyPatch) -> None:
     right = ConjugateVariance.draw
 
     def broken(self, rng, current):
-        return right(replace(self, shape=self.shape + 0.5 * current.together.f.size), rng, current)
+        return right(replace(self, shape=self.shape + 0.5 * current.latent.f.size), rng, current)
 
     patch.setattr(ConjugateVariance, "draw", broken)
 

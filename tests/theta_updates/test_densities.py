@@ -94,7 +94,7 @@ def test_derivatives_of_the_toy_model(here):
 
 def test_sufficient(here):
     current, model = here
-    f = current.together.f
+    f = current.latent.f
     m, K, _ = dense(model, THETA)
     point = SufficientDensity(model, current).at(THETA)
     expected = model.log_prior(THETA) + log_normal(f, m, K) + log_likelihood(model, f)
@@ -105,7 +105,7 @@ def test_sufficient(here):
 def test_ancillary(here):
     current, model = here
     m, _, L = dense(model, current.theta)
-    nu = np.linalg.solve(L, current.together.f - m)
+    nu = np.linalg.solve(L, current.latent.f - m)
     m, _, L = dense(model, THETA)
     f = m + L @ nu
     point = AncillaryDensity(model, current).at(THETA)
@@ -133,10 +133,10 @@ def test_surrogate(here):
 
 def test_surrogate_data_are_drawn_about_f(here):
     current, model = here
-    noise = surrogate_noise(current.together.prior, model.likelihood(current.theta))
+    noise = surrogate_noise(current.latent.prior, model.likelihood(current.theta))
     rng = np.random.default_rng(0)
     draws = np.array([SurrogateDensity(model, current, rng.standard_normal(N)).surrogate for _ in range(800)])
-    standard = (draws - current.together.f) / np.sqrt(noise)
+    standard = (draws - current.latent.f) / np.sqrt(noise)
     assert stats.kstest(standard.ravel(), "norm").pvalue > 1e-3
     assert stats.kstest(1.2 * standard.ravel(), "norm").pvalue < 1e-3
 
@@ -153,7 +153,7 @@ def test_joint(here, sweeps):
         covariance = np.linalg.inv(np.linalg.inv(K) + np.diag(q.precision))
         log_weight = log_likelihood(model, f) + log_normal(f, m, K) - log_normal(f, q.mean, covariance)
         assert point.log_density == pytest.approx(model.log_prior(theta) + log_weight)
-        assert (f is current.together.f) == (theta is current.theta)
+        assert (f is current.latent.f) == (theta is current.theta)
 
 
 def test_f_of_the_joint_update_comes_from_its_approximation(here):
@@ -198,7 +198,7 @@ def test_sufficient_metric(here):
     products = np.einsum("ri,rj->rij", scores, scores)
     error = products.std(axis=0) / np.sqrt(len(products))
     factor = density.with_metric(density.at(THETA)).metric_factor
-    information = factor @ factor.T - model.curvature(THETA, current.together.f)
+    information = factor @ factor.T - model.curvature(THETA, current.latent.f)
     assert (np.abs(products.mean(axis=0) - information) < 4.0 * error).all()
 
 
@@ -210,7 +210,7 @@ def test_sufficient_metric_by_dense_algebra(here):
     means, changes = model.pushforward(THETA)
     solved = np.linalg.solve(K, changes)
     expected = 0.5 * np.einsum("aij,bji->ab", solved, solved) + means @ np.linalg.solve(K, means.T)
-    assert_allclose(factor @ factor.T, expected + model.curvature(THETA, current.together.f), rtol=1e-8)
+    assert_allclose(factor @ factor.T, expected + model.curvature(THETA, current.latent.f), rtol=1e-8)
 
 
 def test_the_sufficient_metric_of_another_theta_is_its_own(here):
@@ -219,7 +219,7 @@ def test_the_sufficient_metric_of_another_theta_is_its_own(here):
     density = SufficientDensity(model, current)
     fresh = density.with_metric(density.at(THETA))
     known = density.with_metric(density.at(current.theta)).payload
-    again = SufficientDensity(model, current._replace(together=known))
+    again = SufficientDensity(model, current._replace(latent=known))
     assert_array_equal(again.with_metric(again.at(THETA)).metric_factor, fresh.metric_factor)
     assert not np.allclose(again.with_metric(again.at(current.theta)).metric_factor, fresh.metric_factor)
 
@@ -238,7 +238,7 @@ def test_an_indefinite_metric_gets_the_sizes_of_its_eigenvalues(here, density, m
     current, model = here
     expected = density(model, current)
     metric = expected.with_metric(expected.at(THETA)).metric_factor
-    information = metric @ metric.T - model.curvature(THETA, current.together.f)
+    information = metric @ metric.T - model.curvature(THETA, current.latent.f)
     monkeypatch.setattr(DifferentiableToy, "curvature", lambda self, theta, f: -information + np.diag([-2.0, 3.0]))
     conditional = density(model, current)
     factor = conditional.with_metric(conditional.at(THETA)).metric_factor
@@ -315,11 +315,11 @@ def test_nothing_is_computed_again_where_the_chain_stands(here):
     for density in every_density(current, model):
         extra = density.at(current.theta).payload.extra
         again = type(density)
-        known = current._replace(together=current.together._replace(extra=extra))
+        known = current._replace(latent=current.latent._replace(extra=extra))
         arguments = {SurrogateDensity: (np.zeros(N),), JointDensity: (Laplace(), np.zeros((2, 1, N)))}
         conditional = again(model, known, *arguments.get(again, ()))
         with counted() as counts:
-            assert conditional.at(current.theta).payload.f is current.together.f
+            assert conditional.at(current.theta).payload.f is current.latent.f
         assert counts.total.cubic == (0, 0, 0)
 
 
@@ -328,11 +328,11 @@ def test_what_is_known_where_the_chain_stands_is_not_used_elsewhere(here):
     fresh = every_density(current, model)
     for position, density in enumerate(fresh):
         extra = density.at(current.theta).payload.extra
-        known = current._replace(together=current.together._replace(extra=extra))
+        known = current._replace(latent=current.latent._replace(extra=extra))
         expected, found = density.at(THETA), every_density(known, model)[position].at(THETA)
         assert found.log_density == expected.log_density
         assert_array_equal(found.payload.f, expected.payload.f)
-        assert found.payload.prior is not current.together.prior
+        assert found.payload.prior is not current.latent.prior
 
 
 def test_operation_counts(here):
@@ -372,7 +372,7 @@ def test_the_fisher_information_of_theta_is_kept(here):
     current, model = here
     density = SufficientDensity(model, current)
     moved = density.with_metric(density.at(THETA))
-    f = current.together.f + 0.5
+    f = current.latent.f + 0.5
     later = SufficientDensity(model, JointState(THETA, moved.payload._replace(f=f)))
     with counted() as counts:
         factor = later.with_metric(later.at(THETA)).metric_factor
@@ -386,7 +386,7 @@ def test_the_fisher_information_of_theta_is_kept(here):
 @pytest.mark.parametrize("smallest", [1e-3, 1.0, 1e3])
 def test_the_frame_by_dense_algebra(here, smallest, rng):
     current, _ = here
-    prior, f = current.together.prior, current.together.f
+    prior, f = current.latent.prior, current.latent.f
     S = smallest * np.diag(1.0 + rng.uniform(size=N))
     with counted() as counts:
         frame = prior.observed(1.0 / S.diagonal())
@@ -414,12 +414,12 @@ def test_noise_says_what_the_observation_says(here):
             return both * (mean / variance + self.precision * self.y), both
 
     likelihood = Normal(np.zeros(N), noise)
-    assert_allclose(surrogate_noise(current.together.prior, likelihood), noise**2, rtol=1e-9)
+    assert_allclose(surrogate_noise(current.latent.prior, likelihood), noise**2, rtol=1e-9)
 
 
 def test_noise_by_taylors_expansion(here, monkeypatch):
     current, model = here
-    prior, likelihood = current.together.prior, model.likelihood(current.theta)
+    prior, likelihood = current.latent.prior, model.likelihood(current.theta)
     matched = surrogate_noise(prior, likelihood)
     monkeypatch.setattr(type(likelihood), "tilted_moments", lambda *args: None)
     expanded = surrogate_noise(prior, likelihood)
@@ -429,7 +429,7 @@ def test_noise_by_taylors_expansion(here, monkeypatch):
 
 @pytest.mark.parametrize(("precision", "bound"), [(1e-12, BOUNDS[1]), (1e12, BOUNDS[0])])
 def test_noise_is_bounded(here, precision, bound):
-    prior = here[0].together.prior
+    prior = here[0].latent.prior
 
     class Flat(GaussianLikelihood):
         def tilted_moments(self, mean, variance, near=None):
@@ -466,7 +466,7 @@ def sigma_draws(variance: ConjugateVariance, current: JointState, draws: int) ->
 def test_the_full_conditional_of_the_variance(here):
     """Its density in log sigma is p(theta) N(f|m, K) up to a constant, and its draws have it."""
     current, model = here
-    f = current.together.f
+    f = current.latent.f
     m, K, _ = dense(model, current.theta)
     Q = K / np.exp(current.theta[1])
     quadratic = (f - m) @ np.linalg.solve(Q, f - m)
@@ -488,19 +488,19 @@ def test_a_drawn_variance_scales_what_is_known(here, known):
     prior = model.prior(current.theta)
     for name in known:
         getattr(prior, name)
-    current = JointState(current.theta, LatentPart(prior, current.together.f, np.ones(2)))
+    current = JointState(current.theta, LatentPart(prior, current.latent.f, np.ones(2)))
     with counted() as counts:
         drawn = ConjugateVariance(1, model.shape, model.scale).draw(np.random.default_rng(0), current)
         assert counts.total.cubic == (0 if known else 1, 0, 0)
         expected = model.prior(drawn.theta)
         assert drawn.theta[0] == current.theta[0]
         assert drawn.theta[1] != current.theta[1]
-        assert_allclose(drawn.together.prior.covariance, expected.covariance, rtol=1e-12)
-        assert_allclose(np.tril(drawn.together.prior.factor), np.tril(expected.factor), rtol=1e-9, atol=1e-12)
-        assert_allclose(np.tril(drawn.together.prior.inverse), np.tril(expected.inverse), rtol=1e-7, atol=1e-9)
+        assert_allclose(drawn.latent.prior.covariance, expected.covariance, rtol=1e-12)
+        assert_allclose(np.tril(drawn.latent.prior.factor), np.tril(expected.factor), rtol=1e-9, atol=1e-12)
+        assert_allclose(np.tril(drawn.latent.prior.inverse), np.tril(expected.inverse), rtol=1e-7, atol=1e-9)
     assert counts.total.inverse == (1 if "inverse" in known else 2)
-    assert drawn.together.f is current.together.f
-    assert drawn.together.extra is None
+    assert drawn.latent.f is current.latent.f
+    assert drawn.latent.extra is None
 
 
 def test_a_scaled_prior_keeps_its_relative_jitter():
@@ -512,7 +512,7 @@ def test_a_scaled_prior_keeps_its_relative_jitter():
 
 
 def test_the_inverse_of_a_prior_is_made_once(here):
-    prior = here[0].together.prior
+    prior = here[0].latent.prior
     with counted() as counts:
         inverse = np.tril(prior.inverse)
         assert prior.inverse is prior.inverse

@@ -283,7 +283,7 @@ def test_a_theta_without_a_metric_stays(monkeypatch):
     scheme = AncillaryScheme(ManifoldLangevin())
     outcome = scheme.step(np.random.default_rng(1), current, model, scheme.start(2, 0), False)
     assert_array_equal(outcome.current.theta, current.theta)
-    assert outcome.current.together.f is current.together.f
+    assert outcome.current.latent.f is current.latent.f
     assert not outcome.infos[0].accepted
 
 
@@ -294,9 +294,9 @@ def test_nothing_is_kept_of_the_theta_before():
     scheme = InterweavingScheme()
     for _ in range(20):
         current = scheme.step(rng, current, model, scheme.start(2, 0), False).current
-        assert_array_equal(current.together.prior.covariance, model.prior(current.theta).covariance)
+        assert_array_equal(current.latent.prior.covariance, model.prior(current.theta).covariance)
         assert isinstance(current, JointState)
-        assert isinstance(current.together, LatentPart)
+        assert isinstance(current.latent, LatentPart)
 
 
 # Refusals

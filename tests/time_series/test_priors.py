@@ -137,7 +137,7 @@ def test_terms_of_some_values_are_those_of_the_whole(model):
     likelihood, f = parts.likelihood(theta), 0.5 * rng.normal(size=(4, n))
     expected = likelihood.log_density(f)
     for sites in (slice(3, 20), slice(0, n), slice(n - 1, n), np.array([4, 7, 1])):
-        found = likelihood.among(sites).log_likelihood(f[:, sites])
+        found = likelihood.subset(sites).log_likelihood(f[:, sites])
         np.testing.assert_allclose(found, expected[:, sites].sum(axis=1), rtol=1e-10)
 
 

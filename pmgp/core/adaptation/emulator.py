@@ -120,7 +120,7 @@ def fitted(visited: Visited, location: np.ndarray, inverse_factor: np.ndarray) -
         return None
     high = values > values.max() - DEPTH
     z, values = (positions[high] - location) @ inverse_factor.T, values[high]
-    nodes, others = _apart(z / LENGTHSCALES[0])
+    nodes, others = _nodes_and_others(z / LENGTHSCALES[0])
     others = others[values[others] > values.max() - BULK]
     monomials = _monomials(z)
     if len(nodes) < 2 * monomials.shape[1] or len(others) < FEWEST // 3:
@@ -147,7 +147,7 @@ def _interpolated(
     return spread, lengthscale, weights
 
 
-def _apart(scaled: np.ndarray) -> tuple[np.ndarray, np.ndarray]:
+def _nodes_and_others(scaled: np.ndarray) -> tuple[np.ndarray, np.ndarray]:
     """Return the indices of the nodes and of all other points."""
     number = min(NODES, NODES_AN_ELEMENT * scaled.shape[1], int(INTERPOLATED * len(scaled)))
     kernel = _kernel(scaled, scaled)

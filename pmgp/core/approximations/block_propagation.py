@@ -63,17 +63,17 @@ def _swept(
         matched = matched_blocks(current, likelihood, SHARE if sweep > 1 else 1.0)
         if matched is None:
             return None
-        asked, spread = _asked(current, matched)
+        required, spread = _required_change(current, matched)
         if last is not None:
-            step = _secant_step(step * last, last - asked, current.shrinkage)
+            step = _secant_step(step * last, last - required, current.shrinkage)
         linear = current.linear + step * (matched.linear - current.linear)
         precision = current.precision.towards(matched.precision, step)
-        shift = current.shrinkage.product(asked)
+        shift = current.shrinkage.product(required)
         # Rounding of very large numbers may give any value, even far below zero: that is no small change.
-        if 0.5 * abs(float(asked @ shift)) + 0.25 * abs(spread) < tolerance:
+        if 0.5 * abs(float(required @ shift)) + 0.25 * abs(spread) < tolerance:
             return replace(
                 current,
-                linear=current.linear + step * asked,
+                linear=current.linear + step * required,
                 mean=current.mean + step * shift,
                 log_evidence=matched.log_evidence,
                 iterations=start.iterations + sweep,
@@ -84,7 +84,7 @@ def _swept(
         moved = conditioned.approximation(matched.log_evidence, start.iterations + sweep)
         if not abs(_divergence(current, moved)) / step**2 < largest:
             return None
-        current, last = moved, asked
+        current, last = moved, required
     return None
 
 
@@ -98,17 +98,19 @@ def _secant_step(moved: np.ndarray, reduced: np.ndarray, shrinkage: Shrinkage) -
     return float(np.clip(float(moved @ weighted) / square, SMALLEST_STEP, 1.0)) if square > 0.0 else 1.0
 
 
-def _asked(q: BlockApproximation, matched: MatchedBlocks) -> tuple[np.ndarray, float]:
+def _required_change(q: BlockApproximation, matched: MatchedBlocks) -> tuple[np.ndarray, float]:
     """Return r = db - dW mu, and the sum of tr(V dW V dW) over the sites' own blocks V of S."""
     if isinstance(q.precision, ContrastBlocks) and isinstance(matched.precision, ContrastBlocks):
         n, scale = q.prior.sites, q.precision.scale
-        asked = np.empty(scale.shape)
+        required = np.empty(scale.shape)
         of_q = q.marginals.reshape(n, -1), scale, stacked(q.mean, n), stacked(q.linear, n)
-        spread = compiled("cavities.asked")(*vectors(*of_q, matched.precision.scale, stacked(matched.linear, n)), asked)
-        return flat(asked), spread
+        spread = compiled("cavities.required_change")(
+            *vectors(*of_q, matched.precision.scale, stacked(matched.linear, n)), required
+        )
+        return flat(required), spread
     changed = q.marginals @ (matched.precision.blocks - q.precision.blocks)
-    asked = matched.linear - q.linear - matched.precision.product(q.mean) + q.precision.product(q.mean)
-    return asked, float(np.einsum("icd,idc->", changed, changed))
+    required = matched.linear - q.linear - matched.precision.product(q.mean) + q.precision.product(q.mean)
+    return required, float(np.einsum("icd,idc->", changed, changed))
 
 
 def _divergence(old: BlockApproximation, new: BlockApproximation) -> float:

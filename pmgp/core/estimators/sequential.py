@@ -251,7 +251,7 @@ def _grown(
 def _log_ratios(likelihood: Likelihood, sites: SiteGroups, group: Group, values: np.ndarray) -> np.ndarray:
     """Return the log of the likelihood over the sites in a group: (draws,)."""
     if isinstance(likelihood, Divisible):
-        terms = likelihood.among(group.where).log_likelihood(flat(values))
+        terms = likelihood.subset(group.where).log_likelihood(flat(values))
     else:
         f = np.tile(sites.mean, (len(values), 1, 1))
         f[:, :, group.where] = values

@@ -96,7 +96,7 @@ class SiteGroups:
             across, own = _rows(factor, vectors, bounds, start, stop)
             here = slice(start, stop)
             parameters = mean[:, here], linear[:, here].ravel()
-            groups.append(Group(start, stop, across, own, *parameters, precision.among(here)))
+            groups.append(Group(start, stop, across, own, *parameters, precision.subset(here)))
         return cls(mean, roots, groups, q.log_normalizer)
 
     def whitened(self, f: np.ndarray) -> np.ndarray:

@@ -122,13 +122,13 @@ class Roulette:
                 reached = reached or norm
                 probability = self.survival.probability(probability, after, norm / reached)
                 after += 1
-            going_on = uniforms < probability
-            if not going_on.any():
+            continuing = uniforms < probability
+            if not continuing.any():
                 break
             if number == self.cap:
                 raise NotConvergedError(
                     f"the roulette has not stopped after {self.cap} iterations, where the residual is {norm:.3g}. "
                     "There is no estimate. Use a preconditioner of higher rank or a larger cap"
                 )
-            x[:, going_on] += increment[:, None] / probability
+            x[:, continuing] += increment[:, None] / probability
         return x

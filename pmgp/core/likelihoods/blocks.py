@@ -69,5 +69,5 @@ class BlockLikelihood(Likelihood, Protocol):
 class Divisible(Protocol):
     """A likelihood whose terms can be computed for some of the observations without the others."""
 
-    def among(self, sites: slice) -> Self:
+    def subset(self, sites: slice) -> Self:
         """Return the likelihood of these observations alone."""

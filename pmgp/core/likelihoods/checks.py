@@ -12,7 +12,7 @@ def _named(values: np.ndarray) -> str:
     return ", ".join(str(value) for value in np.unique(values)[:SHOWN])
 
 
-def places(wrong: np.ndarray, values: np.ndarray | None = None) -> str:
+def marked_rows(wrong: np.ndarray, values: np.ndarray | None = None) -> str:
     """Show the indices, and the values if given, of the first few marked elements.
 
     Shapes: wrong (n, ...) of bool.
@@ -75,9 +75,9 @@ def check_class_counts(y: np.ndarray, classes: int | None = None) -> np.ndarray:
         return counts
     wrong = y[~np.isin(y, np.arange(_largest(y) + 1 if classes is None else classes))]
     if wrong.size:
-        among = "0, 1, 2, ..." if classes is None else f"0 to {classes - 1}, one for each latent vector"
+        allowed = "0, 1, 2, ..." if classes is None else f"0 to {classes - 1}, one for each latent vector"
         raise ValueError(
-            f"labels of classes must be whole numbers among {among}, found {_named(wrong)}; recode them, for example "
+            f"labels of classes must be whole numbers among {allowed}, found {_named(wrong)}; recode them, for example "
             "np.unique(y, return_inverse=True)[1]"
         )
     number = _largest(y) + 1 if classes is None else classes

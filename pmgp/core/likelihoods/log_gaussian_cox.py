@@ -49,7 +49,7 @@ class LogGaussianCox(FactorizingLikelihood):
         self.log_exposure = np.log(exposure)
         self._constant = self.y * self.log_exposure - gammaln(self.y + 1.0)
 
-    def among(self, sites: slice | np.ndarray) -> LogGaussianCox:
+    def subset(self, sites: slice | np.ndarray) -> LogGaussianCox:
         """Return the likelihood of these observations alone."""
         part = copy(self)
         part.y, part._constant = self.y[sites], self._constant[sites]

@@ -49,7 +49,7 @@ class MultinomialLogit:
         constants = gammaln(self.trials + 1.0) - gammaln(ordered + 1.0).sum(axis=0)
         self.data = np.ascontiguousarray(np.concatenate([ordered, constants[None, :]]))
 
-    def among(self, sites: slice) -> MultinomialLogit:
+    def subset(self, sites: slice) -> MultinomialLogit:
         """Return the likelihood of these observations alone."""
         part = copy(self)
         part.data, part.trials = self.data[:, sites], self.trials[sites]

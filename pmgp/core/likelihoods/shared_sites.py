@@ -54,7 +54,7 @@ class SharedSites:
         places = (self.counted_at, np.arange(number))
         return sparse.csr_array((np.ones(number), places), shape=(self.sites, number))
 
-    def look(self, f: np.ndarray, where: np.ndarray) -> np.ndarray:
+    def take(self, f: np.ndarray, where: np.ndarray) -> np.ndarray:
         """Return the predictors of observations that look at given elements: (..., n) -> (..., len(where))."""
         if self.complete:
             return f[..., where]
@@ -62,7 +62,7 @@ class SharedSites:
 
     def predictors(self, f: np.ndarray) -> np.ndarray:
         """Return the predictor of each observation: (..., n) -> (..., N)."""
-        return self.look(f, self.where)
+        return self.take(f, self.where)
 
     def collect(self, values: np.ndarray) -> np.ndarray:
         """Sum what belongs to observations over those of each element: (..., N) -> (..., n)."""
@@ -152,7 +152,7 @@ class SharingLikelihood:
             values[seen] = found
         return TiltedMoments(*whole)
 
-    def among(self, sites: Any) -> _Part:
+    def subset(self, sites: Any) -> _Part:
         """Return the terms of some elements, given by a slice or by their indices."""
         return _Part(self, *self.shared.observations_of(sites))
 
@@ -176,5 +176,5 @@ class _Part(NamedTuple):
         """Return the log-likelihood of these elements: (draws, s) -> (draws,)."""
         if not len(self.observations):
             return np.zeros(len(f))
-        predictors = self.whole.shared.look(f, self.where)
-        return self.whole.inner.among(self.observations).log_likelihood(predictors)
+        predictors = self.whole.shared.take(f, self.where)
+        return self.whole.inner.subset(self.observations).log_likelihood(predictors)

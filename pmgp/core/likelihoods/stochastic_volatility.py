@@ -44,7 +44,7 @@ class StochasticVolatility(FactorizingLikelihood):
         with np.errstate(divide="ignore"):
             self.log_square = 2.0 * np.log(np.abs(check_finite(y)))
 
-    def among(self, sites: slice | np.ndarray) -> StochasticVolatility:
+    def subset(self, sites: slice | np.ndarray) -> StochasticVolatility:
         """Return the likelihood of these observations alone."""
         part = copy(self)
         part.log_square = self.log_square[sites]

@@ -79,7 +79,7 @@ def choose_estimator(
     evaluate : Evaluator
     predictor : Predictor or None
     """
-    apart = np.random.default_rng(deepcopy(rng).integers(2**63, size=4))
+    separate = np.random.default_rng(deepcopy(rng).integers(2**63, size=4))
     screened = evaluate(thetas[-1], predictor) if thetas else None
     costs = _Costs(scheme, screened) if isinstance(screened, Fitted) else None
     price = None if costs is None else costs.of_draws(scheme.estimator)
@@ -94,16 +94,16 @@ def choose_estimator(
             continue
         if isinstance(estimator, Repeated) and isinstance(scheme.estimator, Calibrated) and own.draws is not None:
             against = scheme.estimator, own.draws
-            measured, spread = measured_beside(apart, against, estimator, thetas, evaluate, predictor)
+            measured, spread = measured_beside(separate, against, estimator, thetas, evaluate, predictor)
             found = Choice(estimator, *measured)
             if best is own:
                 corrected = own._replace(spread=max(spread, own.spread))
                 lowest = costs.price(cast(Priced, scheme.estimator), corrected)
         else:
             price = costs.of_draws(estimator)
-            found = Choice(estimator, *choose_draws(apart, estimator, thetas, evaluate, predictor, price))
-        asked = costs.price(estimator, found)
-        best, lowest = (found, asked) if asked < lowest else (best, lowest)
+            found = Choice(estimator, *choose_draws(separate, estimator, thetas, evaluate, predictor, price))
+        new_price = costs.price(estimator, found)
+        best, lowest = (found, new_price) if new_price < lowest else (best, lowest)
     return best
 
 

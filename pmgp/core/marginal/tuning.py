@@ -20,10 +20,10 @@ from pmgp.core.numerics.storable import storable
 from pmgp.core.transitions.base import AdaptiveTransition, Point, TransitionInfo
 
 # Fractions of tuning: draws before BURN_IN are forgotten; from KEPT_FROM on draws are kept. Starts are regressed on
-# theta from PREDICTED_FROM on; the regression begins again at ANEW, without starts on the way to the posterior.
+# theta from PREDICTED_FROM on; the regression begins again at RESTARTED_AT, without starts on the way to the posterior.
 BURN_IN = 0.2
 KEPT_FROM = 0.5
-PREDICTED_FROM, ANEW = 0.1, 0.4
+PREDICTED_FROM, RESTARTED_AT = 0.1, 0.4
 REFIT_EVERY = 25
 # Early iterations after which fits also start from the chain's current fit, as the chain moves fast at first.
 EARLY = (1, 2, 4, 8, 16)
@@ -124,8 +124,8 @@ class Tuning:
 
     def _refit_predictor(self) -> None:
         begins = self.iteration >= PREDICTED_FROM * self.length and (self.predictor is None or self._drifted())
-        anew = self.iteration - REFIT_EVERY < ANEW * self.length <= self.iteration
-        if begins or anew:
+        restarts = self.iteration - REFIT_EVERY < RESTARTED_AT * self.length <= self.iteration
+        if begins or restarts:
             # A predictor that was fitted far away is of no use here.
             self.former = None if begins else self.predictor
             scale = np.sqrt(np.diag(self.moments.covariance()))

@@ -184,5 +184,5 @@ def _log_ratios(q: PrecisionPosterior, likelihood: Likelihood, group: Group, dev
     """Return the log of the likelihood over the sites for a group: (draws,)."""
     assert isinstance(likelihood, Divisible)
     where, f = group.sites, deviations + q.mean[group.sites]
-    ratios = likelihood.among(where).log_likelihood(f) - log_sites(q.linear[where], q.precision[where], f)
+    ratios = likelihood.subset(where).log_likelihood(f) - log_sites(q.linear[where], q.precision[where], f)
     return np.where(np.isnan(ratios), -np.inf, ratios)

@@ -27,23 +27,23 @@ class SoftSumFactor(SparseFactor):
 
     Attributes
     ----------
-    alone : SparseFactor
+    plain : SparseFactor
         Factor of Q.
     weight : float
         w.
     """
 
     pattern: SoftSumPattern
-    alone: SparseFactor
+    plain: SparseFactor
     weight: float
 
     def covariances(self) -> np.ndarray:
         """Return the elements of C = (Q + w v v')^-1 on the pattern, with Woodbury's identity, and v' C v."""
         pattern = self.pattern
-        solved = self.alone.solve(pattern.direction)
+        solved = self.plain.solve(pattern.direction)
         shrunk = 1.0 + self.weight * (along := float(pattern.direction @ solved))
         removed = SparsePattern.outer(pattern, solved, solved) * (self.weight / shrunk)
-        return np.append(self.alone.covariances() - removed, along / shrunk)
+        return np.append(self.plain.covariances() - removed, along / shrunk)
 
 
 class SoftSumPattern(SparsePattern):
@@ -73,15 +73,15 @@ class SoftSumPattern(SparsePattern):
 
     def factorize(self, values: np.ndarray) -> SoftSumFactor | None:
         """Return the factor of Q + w v v', or None if Q is indefinite."""
-        alone, weight = super().factorize(values[:-1]), float(values[-1])
-        if alone is None or not 0.0 <= weight < np.inf:
+        plain, weight = super().factorize(values[:-1]), float(values[-1])
+        if plain is None or not 0.0 <= weight < np.inf:
             return None
         direction = np.ascontiguousarray(self.direction[self.order], dtype=np.float64)
-        loop("pattern.forward")(*self.columns, alone.values, direction)
-        known = np.concatenate([[0.0], np.cumsum(np.square(direction[:-1]) / alone.pivots[:-1])])
+        loop("pattern.forward")(*self.columns, plain.values, direction)
+        known = np.concatenate([[0.0], np.cumsum(np.square(direction[:-1]) / plain.pivots[:-1])])
         left = weight / (1.0 + weight * known)
-        updated = alone.pivots + left * np.square(direction)
-        return SoftSumFactor(self, alone.values, updated, direction, left * direction / updated, alone, weight)
+        updated = plain.pivots + left * np.square(direction)
+        return SoftSumFactor(self, plain.values, updated, direction, left * direction / updated, plain, weight)
 
     def with_sites(self, values: np.ndarray, precision: np.ndarray) -> np.ndarray:
         """Return the values of Q + A' W A, and w."""

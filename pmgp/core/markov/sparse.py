@@ -145,13 +145,13 @@ class SparsePattern:
         return int(self.design.shape[0])
 
     @cached_property
-    def places(self) -> tuple[np.ndarray, np.ndarray]:
+    def positions(self) -> tuple[np.ndarray, np.ndarray]:
         """Row and column of each value."""
         return self._upper.indices, np.repeat(np.arange(self.shape[0]), np.diff(self._upper.indptr))
 
     @cached_property
     def _on_diagonal(self) -> np.ndarray:
-        return np.equal(*self.places)
+        return np.equal(*self.positions)
 
     @cached_property
     def _symbolic(self) -> tuple[np.ndarray, np.ndarray, np.ndarray]:
@@ -189,7 +189,7 @@ class SparsePattern:
         number = self.shape[0]
         place = np.empty(number, dtype=np.int64)
         place[self.order] = np.arange(number)
-        first, second = (place[each] for each in self.places)
+        first, second = (place[each] for each in self.positions)
         key = np.minimum(first, second) * number + np.maximum(first, second)
         keys = np.repeat(np.arange(number), np.diff(starts)) * number + rows
         return np.where(first == second, first, number + np.searchsorted(keys, key))
@@ -222,15 +222,15 @@ class SparsePattern:
     def placed(self, upper: np.ndarray) -> np.ndarray:
         """Return the values, given the elements in the upper triangle of the pattern that was given, by columns."""
         out = np.zeros(len(self._upper.indices))
-        out[self._given_places] = upper
+        out[self._given_positions] = upper
         return out
 
     def upper(self) -> tuple[np.ndarray, np.ndarray, np.ndarray] | None:
         """Return rows and columns of the upper triangle of Q, and the position of each element in Q's values."""
-        return *self.places, np.arange(len(self._upper.indices))
+        return *self.positions, np.arange(len(self._upper.indices))
 
     @cached_property
-    def _given_places(self) -> np.ndarray:
+    def _given_positions(self) -> np.ndarray:
         return _at_pattern(self._upper, self._given)
 
     def part(self, matrix: Any) -> np.ndarray:
@@ -287,7 +287,7 @@ class SparsePattern:
 
     def outer(self, x: np.ndarray, y: np.ndarray) -> np.ndarray:
         """Return the symmetric part of x y' on the pattern: (nnz,)."""
-        rows, columns = self.places
+        rows, columns = self.positions
         return 0.5 * (x[rows] * y[columns] + y[rows] * x[columns])
 
     def counted(self, values: np.ndarray) -> np.ndarray:
@@ -344,7 +344,7 @@ def _products(design: Any, upper: Any) -> Any:
         a, weights = design.indices[part], design.data[part]
         i, j = np.triu_indices(len(a))
         low, high = np.minimum(a[i], a[j]), np.maximum(a[i], a[j])
-        places = np.searchsorted(keys, high.astype(np.int64) * number + low)
-        found.append((places, np.full(len(places), site), weights[i] * weights[j]))
-    places, sites, products = (np.concatenate(each) for each in zip(*found, strict=True))
-    return sparse.csr_array((products, (places, sites)), shape=(len(upper.indices), design.shape[0]))
+        positions = np.searchsorted(keys, high.astype(np.int64) * number + low)
+        found.append((positions, np.full(len(positions), site), weights[i] * weights[j]))
+    positions, sites, products = (np.concatenate(each) for each in zip(*found, strict=True))
+    return sparse.csr_array((products, (positions, sites)), shape=(len(upper.indices), design.shape[0]))

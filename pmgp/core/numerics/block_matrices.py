@@ -54,7 +54,7 @@ class BlockMatrix(Protocol):
     def blocks(self) -> np.ndarray:
         """The n blocks: (n, C, C)."""
 
-    def among(self, sites: slice) -> Self:
+    def subset(self, sites: slice) -> Self:
         """Return W for some of the sites."""
 
     @property
@@ -122,7 +122,7 @@ class ContrastBlocks:
         np.einsum("icc->ic", found)[:] += a
         return found
 
-    def among(self, sites: slice) -> ContrastBlocks:
+    def subset(self, sites: slice) -> ContrastBlocks:
         """Return W for some of the sites."""
         return ContrastBlocks(self.scale[:, sites])
 
@@ -207,7 +207,7 @@ class DenseBlocks:
         """Return (K^-1 + W)^-1, using one factorization of C n rows."""
         return DenseShrinkage.of(covariances, self.root)
 
-    def among(self, sites: slice) -> DenseBlocks:
+    def subset(self, sites: slice) -> DenseBlocks:
         """Return W for some of the sites."""
         return DenseBlocks(self.blocks[sites])
 

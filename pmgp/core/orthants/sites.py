@@ -49,7 +49,7 @@ class Limits:
         share = np.maximum(1.0 - deficit, SMALLEST_SHARE)
         return TiltedMoments(mean + scale * shift, variance * share, log_probability)
 
-    def alone(self) -> tuple[np.ndarray, np.ndarray]:
+    def separate_sites(self) -> tuple[np.ndarray, np.ndarray]:
         """Return the sites that match the moments of each variable alone, with mean 0 and variance 1 in the prior."""
         mean, variance, _ = self.tilted_moments(np.zeros_like(self.lower), np.ones_like(self.lower))
         return mean / variance, np.maximum(1.0 / variance - 1.0, SMALLEST_PRECISION)
@@ -83,7 +83,7 @@ def matched_limits(problem: TruncatedNormal) -> tuple[np.ndarray, np.ndarray]:
     conditioned = DensePrior(np.zeros(len(bound)), correlation.T).conditioning()
     lower, upper = problem.limits
     limits = Limits(lower[bound], upper[bound])
-    conditioned.on(*limits.alone())
+    conditioned.on(*limits.separate_sites())
     ExpectationPropagation(TOLERANCE).sweep(conditioned, limits)
     left = 1.0 / (1.0 + conditioned.precision * limits.cavity_variance)
     linear[bound], precision[bound] = weakened(conditioned.linear, conditioned.precision, left)

@@ -38,7 +38,7 @@ class JointState(NamedTuple):
     """The current state of a chain: theta of shape (dimension,), and its latent part."""
 
     theta: np.ndarray
-    together: LatentPart
+    latent: LatentPart
 
 
 class ThetaDensity:
@@ -61,7 +61,7 @@ class ThetaDensity:
 
     def prior(self, theta: np.ndarray) -> Prior | None:
         """Return p(f|theta) with its factor, or None if K is indefinite."""
-        prior = self.current.together.prior if self.is_current(theta) else self.model.prior(theta)
+        prior = self.current.latent.prior if self.is_current(theta) else self.model.prior(theta)
         return prior.factorized()
 
     def at(self, position: np.ndarray, gradient: bool = False) -> Point:
@@ -73,8 +73,8 @@ class ThetaDensity:
             if given is None:
                 nowhere = np.full(position.shape, np.nan)
                 return Point(position, -np.inf, None, nowhere if gradient else NOT_COMPUTED)
-            log_density, together = given
-            point = Point(position, log_prior + log_density, together)
+            log_density, latent = given
+            point = Point(position, log_prior + log_density, latent)
             return point._replace(gradient=self._slope(point)) if gradient else point
 
     def gradient(self, position: np.ndarray) -> np.ndarray:
@@ -108,14 +108,14 @@ class SufficientDensity(ThetaDensity):
 
     def __init__(self, model: DifferentiableModel, current: JointState) -> None:
         super().__init__(model, current)
-        self.f = current.together.f
+        self.f = current.latent.f
 
     def _given(self, theta: np.ndarray) -> tuple[float, LatentPart] | None:
         prior = self.prior(theta)
         if prior is None:
             return None
         log_likelihood = float(self.model.likelihood(theta).log_likelihood(self.f))
-        extra = self.current.together.extra if self.is_current(theta) else None
+        extra = self.current.latent.extra if self.is_current(theta) else None
         return prior.log_density(self.f) + log_likelihood, LatentPart(prior, self.f, extra)
 
     def _slope(self, point: Point) -> np.ndarray:
@@ -139,13 +139,13 @@ class AncillaryDensity(ThetaDensity):
 
     def __init__(self, model: DifferentiableModel, current: JointState) -> None:
         super().__init__(model, current)
-        self.nu = factorized(current.together.prior).whiten(current.together.f)
+        self.nu = factorized(current.latent.prior).whiten(current.latent.f)
 
     def _given(self, theta: np.ndarray) -> tuple[float, LatentPart] | None:
         prior = self.prior(theta)
         if prior is None:
             return None
-        f = self.current.together.f if self.is_current(theta) else prior.unwhiten(self.nu)
+        f = self.current.latent.f if self.is_current(theta) else prior.unwhiten(self.nu)
         return float(self.model.likelihood(theta).log_likelihood(f)), LatentPart(prior, f)
 
     def _slope(self, point: Point) -> np.ndarray:

@@ -37,7 +37,7 @@ class JointDensity(ThetaDensity):
 
     def _fit(self, theta: np.ndarray) -> Posterior | None:
         """Return q at theta, a function of theta alone, or None if K is indefinite."""
-        known = self.current.together.extra
+        known = self.current.latent.extra
         if self.is_current(theta) and isinstance(known, Posterior):
             return known
         # Factorize first, because a jitter changes K and so q.
@@ -51,6 +51,6 @@ class JointDensity(ThetaDensity):
         if fitted is None:
             return None
         current = self.is_current(theta)
-        f = self.current.together.f if current else fitted.mean + fitted.deviations_from(self.normals)[0]
+        f = self.current.latent.f if current else fitted.mean + fitted.deviations_from(self.normals)[0]
         log_weight = float(fitted.log_weights(self.model.likelihood(theta), f))
         return (log_weight, LatentPart(fitted.prior, f, fitted)) if np.isfinite(log_weight) else None

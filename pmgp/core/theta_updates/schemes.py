@@ -85,7 +85,7 @@ def _ancillary(model: DifferentiableModel, current: JointState, rng: np.random.G
 
 
 def _surrogate(model: DifferentiableModel, current: JointState, rng: np.random.Generator) -> SurrogateDensity:
-    return SurrogateDensity(model, current, rng.standard_normal(current.together.f.size))
+    return SurrogateDensity(model, current, rng.standard_normal(current.latent.f.size))
 
 
 @dataclass(frozen=True)
@@ -155,5 +155,5 @@ class JointScheme(Scheme):
         return (self._density,)
 
     def _density(self, model: DifferentiableModel, current: JointState, rng: np.random.Generator) -> JointDensity:
-        normals = rng.standard_normal((2, 1, current.together.f.size))
+        normals = rng.standard_normal((2, 1, current.latent.f.size))
         return JointDensity(model, current, self.approximation, normals)

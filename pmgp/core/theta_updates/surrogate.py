@@ -48,7 +48,7 @@ class SurrogateDensity(ThetaDensity):
 
     def __init__(self, model: DifferentiableModel, current: JointState, normals: np.ndarray) -> None:
         super().__init__(model, current)
-        f = current.together.f
+        f = current.latent.f
         frame = self._frame(current.theta)
         if frame is None:
             raise linalg.NotPositiveDefiniteError("the covariance is indefinite at the chain's current theta")
@@ -57,18 +57,18 @@ class SurrogateDensity(ThetaDensity):
 
     def _frame(self, theta: np.ndarray) -> Observed | None:
         """Return the distribution of f given surrogate data at one theta, or None if K is indefinite."""
-        known = self.current.together.extra
+        known = self.current.latent.extra
         if self.is_current(theta) and isinstance(known, Observed):
             return known
         # K itself is not factorized here.
-        prior = self.current.together.prior if self.is_current(theta) else self.model.prior(theta)
+        prior = self.current.latent.prior if self.is_current(theta) else self.model.prior(theta)
         return prior.observed(1.0 / surrogate_noise(prior, self.model.likelihood(theta)))
 
     def _given(self, theta: np.ndarray) -> tuple[float, LatentPart] | None:
         frame = self._frame(theta)
         if frame is None:
             return None
-        f = self.current.together.f
+        f = self.current.latent.f
         if not self.is_current(theta):
             f = frame.mean_given(self.surrogate) + frame.deviation(self.eta)
         log_likelihood = float(self.model.likelihood(theta).log_likelihood(f))

@@ -28,8 +28,8 @@ class ConjugateVariance:
 
     def draw(self, rng: np.random.Generator, current: JointState) -> JointState:
         """Return the state with an exact draw of sigma; K and its factor are scaled, not computed again."""
-        f = current.together.f
-        prior = factorized(current.together.prior)
+        f = current.latent.f
+        prior = factorized(current.latent.prior)
         nu = prior.whiten(f)
         log_sigma = current.theta[self.index]
         scale = self.scale + 0.5 * np.exp(log_sigma) * float(nu @ nu)

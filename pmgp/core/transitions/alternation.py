@@ -22,7 +22,7 @@ from pmgp.core.transitions.mixture import IndependenceMixture, LearnedMixture
 # Component number of trajectories, after those of the mixture.
 TRAJECTORY = 2
 # Fractions of tuning from which turns are measured, and measured afresh, when both kinds have their final form.
-MEASURED_FROM, ANEW = 0.2, 0.5
+MEASURED_FROM, RESTARTED_AT = 0.2, 0.5
 REFIT_EVERY = 25
 # The better kind would be best alone; the other one guards against regions that tuning has not seen.
 BOUNDS_OF_SHARE = (0.1, 0.9)
@@ -91,7 +91,7 @@ class Alternation:
             position=point.position,
             iteration=iteration,
         )
-        if iteration in (int(MEASURED_FROM * learned.length), int(ANEW * learned.length)):
+        if iteration in (int(MEASURED_FROM * learned.length), int(RESTARTED_AT * learned.length)):
             return learned._replace(values=_nothing(len(point.position)))
         measured = iteration >= MEASURED_FROM * learned.length and iteration % REFIT_EVERY == 0
         return learned._replace(share=self._share(learned)) if measured else learned

@@ -14,7 +14,7 @@ from pytensor.tensor.random.basic import MvNormalRV
 from pytensor.tensor.variable import TensorVariable
 
 from pmgp.core.gaussians import DensePrior
-from pmgp.core.likelihoods.checks import places
+from pmgp.core.likelihoods.checks import marked_rows
 from pmgp.interface.model.latent_pieces import LatentPieces
 from pmgp.interface.model.latent_variable import ONE_PROCESS, ModelError, has_inputs, whitened_processes
 from pmgp.interface.model.latent_vector import LatentVector
@@ -44,7 +44,7 @@ def refuse_infinite_inputs(latent: str, graphs: list[TensorVariable], prior: Den
             name = repr(variable.name) if isinstance(variable, SharedVariable) and variable.name else "X"
             raise ModelError(
                 f"the inputs {name} of {latent!r}, of shape {array.shape}, have values that are not finite in "
-                f"{places(rows)}; fill them in, or leave out these rows and their observations"
+                f"{marked_rows(rows)}; fill them in, or leave out these rows and their observations"
             )
 
 
@@ -69,8 +69,8 @@ def not_finite(observations: Observations, name: str, wrong: np.ndarray, values:
     kinds = " or ".join(str(value) for value in np.unique(values[wrong]))
     observed = observations.value(name)
     if observed is not None and observed.shape == values.shape:
-        return f"the log-likelihood of {name!r} is {kinds} for the observations in {places(wrong, observed)}"
-    return f"the log-likelihood of {name!r} is {kinds}" + (f" in {places(wrong)}" if values.ndim else "")
+        return f"the log-likelihood of {name!r} is {kinds} for the observations in {marked_rows(wrong, observed)}"
+    return f"the log-likelihood of {name!r} is {kinds}" + (f" in {marked_rows(wrong)}" if values.ndim else "")
 
 
 def refuse_other_processes(

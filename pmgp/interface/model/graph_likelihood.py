@@ -90,7 +90,7 @@ class PyTensorLikelihood(_FromGraph):
 class DivisibleLikelihood(PyTensorLikelihood):
     """A likelihood of separate terms, which can be computed for some of the latent values alone."""
 
-    def among(self, sites: Any) -> PartialLikelihood:
+    def subset(self, sites: Any) -> PartialLikelihood:
         """Return the terms of some latent values, given as a slice or as their indices."""
         return PartialLikelihood(self.functions.terms, self.theta, sites)
 
@@ -104,7 +104,7 @@ class PartialLikelihood(NamedTuple):
 
     def log_likelihood(self, f: np.ndarray) -> np.ndarray:
         """Return the log-likelihood of these values: (draws, s) -> (draws,)."""
-        return self.terms.among(np.ascontiguousarray(f), self.theta, self.sites)
+        return self.terms.subset(np.ascontiguousarray(f), self.theta, self.sites)
 
 
 class PyTensorBlockLikelihood(_FromGraph):

@@ -14,7 +14,7 @@ from pytensor.graph.rewriting.utils import rewrite_graph
 from pytensor.tensor.variable import TensorVariable
 
 from pmgp.core.gaussians import BlockPrior, DensePrior
-from pmgp.core.likelihoods.checks import places
+from pmgp.core.likelihoods.checks import marked_rows
 from pmgp.interface.covariance.blocked import BlockedCovariance
 from pmgp.interface.graphs.compilation import CompiledWhenCalled
 from pmgp.interface.graphs.numpy_operations import UnsupportedGraphError
@@ -39,7 +39,7 @@ class MatrixPrior:
         prior = self(theta)
         if not prior.is_finite:
             rows = np.concatenate([~np.isfinite(np.tril(part.covariance)).all(axis=1) for part in prior.parts])
-            return f"the prior covariance of {name!r} is not finite in {places(rows)}, though its inputs are"
+            return f"the prior covariance of {name!r} is not finite in {marked_rows(rows)}, though its inputs are"
         if prior.factorized() is not None:
             return None
         eigenvalues = np.concatenate([np.linalg.eigvalsh(np.tril(part.covariance)) for part in prior.parts])

@@ -74,7 +74,7 @@ class LikelihoodTerms:
         values = self.flat(rows, theta)
         return values if self._places is None else self._places.dot(values.T).T
 
-    def among(self, rows: np.ndarray, theta: np.ndarray, sites: Any) -> np.ndarray:
+    def subset(self, rows: np.ndarray, theta: np.ndarray, sites: Any) -> np.ndarray:
         """Return log p(y|f, theta) of some latent values, (draws, s) to (draws,), after :meth:`find_divisible`."""
         if self.divisible:
             parts = self._evaluate.at_places(sites, len(self._anywhere), rows, theta)  # type: ignore[attr-defined]

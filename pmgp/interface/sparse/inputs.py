@@ -10,7 +10,7 @@ from pytensor.compile import SharedVariable
 from pytensor.graph.basic import Constant, Variable
 from pytensor.graph.traversal import ancestors
 
-from pmgp.core.likelihoods.checks import places
+from pmgp.core.likelihoods.checks import marked_rows
 from pmgp.interface.distributions.base import known_value
 
 
@@ -72,7 +72,9 @@ def check_table(name: str, table: np.ndarray) -> None:
         raise ValueError(f"{name} must be a table with a row for each input, not of shape {table.shape}")
     wrong = ~np.isfinite(table.astype(float)).all(axis=1)
     if wrong.any():
-        raise ValueError(f"{name} has values that are not finite in {places(wrong)}: fill them in, or leave these out")
+        raise ValueError(
+            f"{name} has values that are not finite in {marked_rows(wrong)}: fill them in, or leave these out"
+        )
 
 
 def _check_together(X: np.ndarray, Z: np.ndarray) -> None:

@@ -12,7 +12,7 @@ from pytensor.graph.basic import Variable
 from pytensor.graph.traversal import ancestors
 from pytensor.tensor.variable import TensorVariable
 
-from pmgp.core.likelihoods.checks import places
+from pmgp.core.likelihoods.checks import marked_rows
 from pmgp.interface.distributions.robust_max import RobustMaxRV
 from pmgp.interface.graphs.compilation import INTERPRETED
 from pmgp.interface.model.points import value_point
@@ -60,7 +60,7 @@ def check_terms(
         shown = observed if observed is not None and observed.shape == logs[0].shape else None
         raise ValueError(
             f"the log-likelihood of {name!r} is minus infinity or not a number for the observations in "
-            f"{places(np.atleast_1d(never), shown)}, whatever the latent values: they are outside the support of "
+            f"{marked_rows(np.atleast_1d(never), shown)}, whatever the latent values: they are outside the support of "
             f"{_name(rv)!r}, or its other parameters are impossible"
         )
 
@@ -94,7 +94,7 @@ def _check_kind(name: str, observed: np.ndarray, rv: TensorVariable, shape: tupl
     broken = observed != np.floor(observed)
     if np.issubdtype(np.dtype(rv.dtype), np.integer) and broken.any():
         raise ValueError(
-            f"the observations {name!r} in {places(broken, observed)} are not whole numbers, and so outside the "
+            f"the observations {name!r} in {marked_rows(broken, observed)} are not whole numbers, and so outside the "
             f"support of {_name(rv)!r}"
         )
 

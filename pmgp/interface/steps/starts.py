@@ -12,7 +12,7 @@ from typing import Any
 import numpy as np
 from pymc.exceptions import SamplingError
 
-from pmgp.core.likelihoods.checks import places
+from pmgp.core.likelihoods.checks import marked_rows
 from pmgp.core.likelihoods.impossible import Impossible
 from pmgp.core.numerics import linalg
 from pmgp.interface.model.checks import not_finite
@@ -69,7 +69,7 @@ def _of_prior(model: LatentGaussianModel, theta: np.ndarray) -> str | None:
     name = model.latent_name
     prior = model.prior(theta)
     if not np.isfinite(prior.mean).all():
-        return f"the prior mean of {name!r} is not finite in {places(~np.isfinite(prior.mean))}"
+        return f"the prior mean of {name!r} is not finite in {marked_rows(~np.isfinite(prior.mean))}"
     return model.latent_prior.fault(name, theta)
 
 
@@ -109,6 +109,6 @@ def _of_derivatives(model: LatentGaussianModel, theta: np.ndarray) -> str | None
         if not np.isfinite(values).all():
             return (
                 f"the {what} derivative of the log-likelihood in {model.latent_name!r} is not finite in "
-                f"{places(~np.isfinite(values))} at the prior mean, although the log-likelihood is"
+                f"{marked_rows(~np.isfinite(values))} at the prior mean, although the log-likelihood is"
             )
     return None

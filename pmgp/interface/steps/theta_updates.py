@@ -70,7 +70,7 @@ class _ThetaStep(ThetaProgress, GaussianProcessStep):
         """Return the chain's state, computed again only if another step method has moved theta."""
         theta, f = self.latent_model.ravel(point), self.latent_model.ravel_latent(point)
         if self._current is not None and np.array_equal(theta, self._current.theta):
-            return self._current._replace(together=self._current.together._replace(f=f))
+            return self._current._replace(latent=self._current.latent._replace(f=f))
         current = JointState(theta, LatentPart(self.shared_model.prior(theta), f))
         if self._current is None:
             with refusing_start(self.latent_model, point):
@@ -78,11 +78,11 @@ class _ThetaStep(ThetaProgress, GaussianProcessStep):
         return current
 
     def _check_start(self, current: JointState) -> None:
-        if current.together.prior.factorized() is None:
+        if current.latent.prior.factorized() is None:
             raise NotPositiveDefiniteError(INDEFINITE)
         if not np.isfinite(self.model.log_prior(current.theta)):
             raise FloatingPointError("the prior density of the hyper-parameters is not finite there")
-        if not np.isfinite(self.model.likelihood(current.theta).log_likelihood(current.together.f)):
+        if not np.isfinite(self.model.likelihood(current.theta).log_likelihood(current.latent.f)):
             raise FloatingPointError("the log-likelihood is not finite there")
 
 

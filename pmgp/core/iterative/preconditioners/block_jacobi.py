@@ -15,7 +15,7 @@ class BlockDiagonal:
 
     Parameters
     ----------
-    places : sequence of slice
+    slices : sequence of slice
         Rows of the blocks, which follow each other and cover all rows.
     blocks : sequence of array
         The blocks, which are positive definite.
@@ -23,8 +23,8 @@ class BlockDiagonal:
 
     iterated = False
 
-    def __init__(self, places: Sequence[slice], blocks: Sequence[np.ndarray]) -> None:
-        self._places = places
+    def __init__(self, slices: Sequence[slice], blocks: Sequence[np.ndarray]) -> None:
+        self._slices = slices
         self._factors = [cho_factor(block, lower=True) for block in blocks]
 
     @property
@@ -34,20 +34,20 @@ class BlockDiagonal:
 
     def solve(self, x: np.ndarray) -> np.ndarray:
         """Return P^-1 x, block by block: (n, k) -> (n, k)."""
-        return self._apart(x, lambda factor, rows: cho_solve(factor, rows))
+        return self._blockwise(x, lambda factor, rows: cho_solve(factor, rows))
 
     def sample(self, rng: np.random.Generator, size: int) -> np.ndarray:
         """Return draws from N(0, P): (n, size)."""
-        normals = rng.standard_normal((self._places[-1].stop, size))
-        return self._apart(normals, lambda factor, rows: np.tril(factor[0]) @ rows)
+        normals = rng.standard_normal((self._slices[-1].stop, size))
+        return self._blockwise(normals, lambda factor, rows: np.tril(factor[0]) @ rows)
 
     def inverse_diagonal(self) -> np.ndarray:
         """Return the diagonal of P^-1: (n,)."""
         return np.concatenate([cho_solve(factor, np.eye(len(factor[0]))).diagonal() for factor in self._factors])
 
-    def _apart(self, x: np.ndarray, on_block: Callable[..., np.ndarray]) -> np.ndarray:
-        pairs = zip(self._factors, self._places, strict=True)
-        return np.concatenate([on_block(factor, x[place]) for factor, place in pairs])
+    def _blockwise(self, x: np.ndarray, on_block: Callable[..., np.ndarray]) -> np.ndarray:
+        pairs = zip(self._factors, self._slices, strict=True)
+        return np.concatenate([on_block(factor, x[rows]) for factor, rows in pairs])
 
 
 def consecutive(size: int, width: int) -> list[slice]:
@@ -66,5 +66,5 @@ def block_jacobi(kernel: Kernel, noise: np.ndarray, width: int) -> BlockDiagonal
     width : int
         Number of rows of a block; the article uses sqrt(n).
     """
-    places = consecutive(kernel.size, width)
-    return BlockDiagonal(places, [kernel.block(place) + np.diag(noise[place]) for place in places])
+    slices = consecutive(kernel.size, width)
+    return BlockDiagonal(slices, [kernel.block(rows) + np.diag(noise[rows]) for rows in slices])

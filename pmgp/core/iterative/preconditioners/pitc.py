@@ -23,6 +23,6 @@ def pitc(kernel: Kernel, noise: np.ndarray, points: np.ndarray, width: int) -> L
         Number of rows of a block; the article uses sqrt(n).
     """
     factor = factor_of(kernel.columns(points), points)
-    places = consecutive(kernel.size, width)
-    blocks = [kernel.block(place) - factor[place] @ factor[place].T + np.diag(noise[place]) for place in places]
-    return LowRank(factor, BlockDiagonal(places, blocks))
+    slices = consecutive(kernel.size, width)
+    blocks = [kernel.block(rows) - factor[rows] @ factor[rows].T + np.diag(noise[rows]) for rows in slices]
+    return LowRank(factor, BlockDiagonal(slices, blocks))

@@ -29,7 +29,7 @@ from pmgp.core.numerics.compiled.routines import (
 
 
 @inlined
-def places(
+def relative_positions(
     first: np.ndarray,
     node: np.ndarray,
     starts: np.ndarray,
@@ -89,7 +89,7 @@ def factorize(
             dsyrk((LOWER, NOT_TRANSPOSED, r, s, 1.0, (panel, s), height, 0.0, update, r))
             c = 0
             while c < r:
-                end = places(first, node, starts, rows, below, c, relative)
+                end = relative_positions(first, node, starts, rows, below, c, relative)
                 origin = first[node[below[c]]]
                 for k in range(c, end):
                     row, column_number = update[k], below[k]
@@ -154,7 +154,7 @@ def selected_inverse(
             known = np.empty((r, r))
             c = 0
             while c < r:
-                end = places(first, node, starts, rows, below, c, relative)
+                end = relative_positions(first, node, starts, rows, below, c, relative)
                 origin = first[node[below[c]]]
                 for k in range(c, end):
                     row, column_number = known[k], below[k]

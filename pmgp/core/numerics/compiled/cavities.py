@@ -258,7 +258,7 @@ def divergence(
 
 
 @kernel(NUMBER, *[ROWS] * 6, WRITTEN_ROWS)
-def asked(
+def required_change(
     marginals: np.ndarray,
     scale: np.ndarray,
     mean: np.ndarray,

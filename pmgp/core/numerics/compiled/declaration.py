@@ -87,19 +87,19 @@ class Kernel:
         return self.function.__qualname__
 
 
-def kernel(result: Any, *arguments: Any, beside: Kernel | None = None) -> Callable[[Callable[..., Any]], Kernel]:
+def kernel(result: Any, *arguments: Any, owner: Kernel | None = None) -> Callable[[Callable[..., Any]], Kernel]:
     """Declare a kernel for arguments of these types.
 
     Parameters
     ----------
     result, *arguments : numba types
-    beside : Kernel, optional
+    owner : Kernel, optional
         A kernel that the function calls, from the module in which the result gets the function's name.
     """
 
     def declared(function: Callable[..., Any]) -> Kernel:
-        if beside is not None:
-            function.__module__, function.__qualname__ = beside.__module__, function.__name__
+        if owner is not None:
+            function.__module__, function.__qualname__ = owner.__module__, function.__name__
         return Kernel(function, result(*arguments))
 
     return declared

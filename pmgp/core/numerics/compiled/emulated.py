@@ -55,7 +55,7 @@ def transition(
     - chi_squares (k,)
     - numbers (2,): uniform numbers for the choice and for its acceptance
     - theta (dimension,)
-    - location, factor, inverse_factor: those of the t, (dimension,) and (dimension, dimension); the factor is transposed
+    - location, factor, inverse_factor: those of the t, (dimension,) and (dimension, dimension); factor is transposed
     - center, whitening, linear, square, nodes, weights, constant, lengthscale: fields of the emulator, the first
       two being location and inverse_factor; the square is an upper triangle, and the nodes are transposed
     - lowest, highest: bounds of its log-density less that of the t

@@ -54,7 +54,7 @@ def weighing(log_ratio: Kernel, terms: Any) -> Kernel:
     """
     written = WRITTEN_ROWS, WRITTEN_VECTOR, WRITTEN_VECTOR
 
-    @kernel(NUMBER, terms, *[VECTOR] * 3, ROWS, FLAG, NUMBER, *written, beside=log_ratio)
+    @kernel(NUMBER, terms, *[VECTOR] * 3, ROWS, FLAG, NUMBER, *written, owner=log_ratio)
     def weighed(
         data: np.ndarray,
         linear: np.ndarray,
@@ -93,7 +93,7 @@ def weighing(log_ratio: Kernel, terms: Any) -> Kernel:
 def log_ratios_of(log_ratio: Kernel, terms: Any) -> Kernel:
     """Return the log ratios of likelihood and sites at several f, using a kernel and its data as `weighing` does."""
 
-    @kernel(NOTHING, terms, VECTOR, VECTOR, ROWS, WRITTEN_VECTOR, beside=log_ratio)
+    @kernel(NOTHING, terms, VECTOR, VECTOR, ROWS, WRITTEN_VECTOR, owner=log_ratio)
     def log_ratios(data: np.ndarray, linear: np.ndarray, precision: np.ndarray, f: np.ndarray, out: np.ndarray) -> None:
         """Write the log ratio of likelihood and sites for each row f.
 

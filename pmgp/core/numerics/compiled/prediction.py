@@ -7,10 +7,10 @@ from numba import types
 
 from pmgp.core.numerics.compiled.declaration import COUNT, NOTHING, NUMBER, VECTOR, WRITTEN_VECTOR, kernel
 
-PLACES = types.Array(COUNT, 2, "C", readonly=True)
+INDICES = types.Array(COUNT, 2, "C", readonly=True)
 
 
-@kernel(NOTHING, VECTOR, VECTOR, VECTOR, NUMBER, PLACES, WRITTEN_VECTOR)
+@kernel(NOTHING, VECTOR, VECTOR, VECTOR, NUMBER, INDICES, WRITTEN_VECTOR)
 def features(
     theta: np.ndarray,
     location: np.ndarray,

@@ -49,7 +49,7 @@ def picked(weights: np.ndarray, number: float) -> int:
 def estimating(weighed: Kernel, terms: Any) -> Kernel:
     """Return a kernel that makes an estimate, from the kernel that weighs draws."""
 
-    @kernel(types.Tuple((NUMBER, FLAG)), terms, *OF_Q, FLAG, *NORMALS, *WEIGHTED, beside=weighed)
+    @kernel(types.Tuple((NUMBER, FLAG)), terms, *OF_Q, FLAG, *NORMALS, *WEIGHTED, owner=weighed)
     def estimated(
         data: np.ndarray,
         linear: np.ndarray,
@@ -83,7 +83,7 @@ def renewing(slice_move: Kernel, weighed: Kernel, terms: Any) -> Kernel:
     given = VECTOR, NUMBER, COUNT, COUNT, FLAG
     result = types.Tuple((NUMBER, FLAG, COUNT))
 
-    @kernel(result, terms, *OF_Q, *given, *NORMALS, WRITTEN_VECTOR, *WEIGHTED, beside=weighed)
+    @kernel(result, terms, *OF_Q, *given, *NORMALS, WRITTEN_VECTOR, *WEIGHTED, owner=weighed)
     def renewed(
         data: np.ndarray,
         linear: np.ndarray,

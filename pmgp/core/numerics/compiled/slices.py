@@ -25,7 +25,7 @@ def slicing(log_ratio: Kernel, terms: Any) -> Kernel:
         Type of the likelihood's data.
     """
 
-    @kernel(COUNT, terms, *[VECTOR] * 5, NUMBER, COUNT, COUNT, WRITTEN_VECTOR, WRITTEN_VECTOR, beside=log_ratio)
+    @kernel(COUNT, terms, *[VECTOR] * 5, NUMBER, COUNT, COUNT, WRITTEN_VECTOR, WRITTEN_VECTOR, owner=log_ratio)
     def slice_move(
         data: np.ndarray,
         linear: np.ndarray,
