@@ -57,29 +57,19 @@ class Weighted(Estimate, Protocol):
 
 @runtime_checkable
 class Calibrated(Protocol):
-    """An estimator that is a mean of independent weights, so that a scheme can choose their number.
-
-    Attributes
-    ----------
-    draws : int or "auto"
-        Number of particles, or "auto" if a scheme has to choose it.
-    calibration_pool : int
-        Number of particles to measure the spread of the estimate.
-    antithetic : bool
-        Whether the second half of the particles are mirror images of the first half.
-    """
+    """An estimator that is a mean of independent weights, so that a scheme can choose their number."""
 
     @property
     def draws(self) -> int | str:
-        """The number of particles."""
+        """The number of particles, or "auto" if a scheme has to choose it."""
 
     @property
     def calibration_pool(self) -> int:
-        """The number of particles to measure the spread."""
+        """The number of particles to measure the spread of the estimate."""
 
     @property
     def antithetic(self) -> bool:
-        """Whether particles have mirror images."""
+        """Whether the second half of the particles are mirror images of the first half."""
 
     def estimate(
         self, rng: np.random.Generator, approximation: Posterior, likelihood: Likelihood, draws: int | None = None
@@ -93,18 +83,11 @@ class Repeated(Protocol):
 
     A scheme chooses its number of draws from them, assuming that the variance of the log-estimate is inversely
     proportional to that number.
-
-    Attributes
-    ----------
-    draws : int or "auto"
-        Number of particles, or "auto" if a scheme has to choose it.
-    calibration_draws, calibration_repeats : int
-        Number of particles of an estimate to measure the spread, and number of such estimates at a point.
     """
 
     @property
     def draws(self) -> int | str:
-        """The number of particles."""
+        """The number of particles, or "auto" if a scheme has to choose it."""
 
     @property
     def calibration_draws(self) -> int:

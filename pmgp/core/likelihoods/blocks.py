@@ -35,23 +35,18 @@ class BlockLikelihood(Likelihood, Protocol):
 
     f is flat: the n values of the first latent vector, then those of the second, and so on; leading axes are
     independent draws.
-
-    Attributes
-    ----------
-    contrasts : (d, C) array
-        H with orthonormal rows, such that p(y_i|f_i) depends on H f_i alone: the identity, or a matrix with one row
-        less if adding a number to all elements of f_i changes nothing.
-    site_form : type
-        Class of the sites' precision matrices: `ContrastBlocks` or `DenseBlocks`.
     """
 
     @property
     def contrasts(self) -> np.ndarray:
-        """H."""
+        """H, (d, C), with orthonormal rows, such that p(y_i|f_i) depends only on H f_i.
+
+        It is the identity, or a matrix with one row less if adding a number to all elements of f_i changes nothing.
+        """
 
     @property
     def site_form(self) -> type[BlockMatrix]:
-        """The form of the sites' precisions."""
+        """Class of the sites' precision matrices: `ContrastBlocks` or `DenseBlocks`."""
 
     def derivatives(self, f: np.ndarray) -> tuple[np.ndarray, BlockMatrix]:
         """Return the gradient, (C n,), and a positive semidefinite curvature, near minus the second derivative."""

@@ -26,35 +26,36 @@ def marked_rows(wrong: np.ndarray, values: np.ndarray | None = None) -> str:
     return f"{where} ({', '.join(str(value) for value in values[wrong][:SHOWN])})"
 
 
+def _refuse(values: np.ndarray, wrong: np.ndarray, message: str) -> None:
+    """Raise a ValueError if any element is marked, with the first few marked values in the message's braces."""
+    if wrong.any():
+        raise ValueError(message.format(_named(values[wrong])))
+
+
 def check_binary(y: np.ndarray) -> np.ndarray:
     """Refuse labels other than 0 and 1."""
     y = np.asarray(y)
-    wrong = y[~np.isin(y, (0, 1))]
-    if wrong.size:
-        raise ValueError(
-            f"binary labels must be 0 or 1, found {_named(wrong)}; recode them, for example (y > 0).astype(int)"
-        )
+    message = "binary labels must be 0 or 1, found {}; recode them, for example (y > 0).astype(int)"
+    _refuse(y, ~np.isin(y, (0, 1)), message)
     return y
 
 
 def check_counts(y: np.ndarray) -> np.ndarray:
     """Return the counts as floats; refuse negative values and fractions."""
     y = np.asarray(y, dtype=float)
-    wrong = y[~(np.isfinite(y) & (y >= 0.0) & (y == np.floor(y)))]
-    if wrong.size:
-        raise ValueError(f"counts must be whole numbers, 0 or more, found {_named(wrong)}; put rates into the exposure")
+    sound = np.isfinite(y) & (y >= 0.0) & (y == np.floor(y))
+    _refuse(y, ~sound, "counts must be whole numbers, 0 or more, found {}; put rates into the exposure")
     return y
 
 
 def check_categories(y: np.ndarray, categories: int) -> np.ndarray:
     """Return the labels as integers; refuse labels that are not among 0, ..., categories - 1."""
+    message = (
+        f"ordinal labels must be whole numbers from 0 to {categories - 1}, one more than there are thresholds, found "
+        "{}; recode them, or give other thresholds"
+    )
     y = np.asarray(y)
-    wrong = y[~np.isin(y, np.arange(categories))]
-    if wrong.size:
-        raise ValueError(
-            f"ordinal labels must be whole numbers from 0 to {categories - 1}, one more than there are thresholds, "
-            f"found {_named(wrong)}; recode them, or give other thresholds"
-        )
+    _refuse(y, ~np.isin(y, np.arange(categories)), message)
     return y.astype(np.intp)
 
 
@@ -99,31 +100,27 @@ def _check_class_number(found: int, wanted: int | None) -> None:
 
 def check_classes(y: np.ndarray, classes: int) -> np.ndarray:
     """Return the labels as integers; refuse labels that are not among 0, ..., classes - 1."""
+    message = (
+        f"class labels must be whole numbers from 0 to {classes - 1}, a latent process for each, found "
+        "{}; recode them, or give more processes"
+    )
     y = np.asarray(y)
-    wrong = y[~np.isin(y, np.arange(classes))]
-    if wrong.size:
-        raise ValueError(
-            f"class labels must be whole numbers from 0 to {classes - 1}, a latent process for each, found "
-            f"{_named(wrong)}; recode them, or give more processes"
-        )
+    _refuse(y, ~np.isin(y, np.arange(classes)), message)
     return y.astype(np.intp)
 
 
 def check_finite(y: np.ndarray) -> np.ndarray:
     """Return the observations as floats; refuse NaN and infinity."""
     y = np.asarray(y, dtype=float)
-    wrong = y[~np.isfinite(y)]
-    if wrong.size:
-        raise ValueError(f"observations must be finite, found {_named(wrong)}; leave these sites out")
+    _refuse(y, ~np.isfinite(y), "observations must be finite, found {}; leave these sites out")
     return y
 
 
 def check_positive(name: str, value: np.ndarray | float) -> np.ndarray:
     """Return a parameter as floats; refuse elements that are not positive and finite."""
     value = np.asarray(value, dtype=float)
-    wrong = value[~(np.isfinite(value) & (value > 0.0))]
-    if wrong.size:
-        raise ValueError(f"{name} must be positive and finite, found {_named(wrong)}; correct or leave out these sites")
+    sound = np.isfinite(value) & (value > 0.0)
+    _refuse(value, ~sound, name + " must be positive and finite, found {}; correct or leave out these sites")
     return value
 
 

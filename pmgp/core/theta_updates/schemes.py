@@ -8,7 +8,7 @@ from __future__ import annotations
 
 from collections.abc import Callable
 from dataclasses import dataclass, field
-from typing import Any, NamedTuple
+from typing import Any, ClassVar, NamedTuple
 
 import numpy as np
 
@@ -26,6 +26,18 @@ __all__ = ["AncillaryScheme", "InterweavingScheme", "JointScheme", "Scheme", "Su
 Stage = Callable[[DifferentiableModel, JointState, np.random.Generator], ThetaDensity]
 
 
+def _sufficient(model: DifferentiableModel, current: JointState, rng: np.random.Generator) -> SufficientDensity:
+    return SufficientDensity(model, current)
+
+
+def _ancillary(model: DifferentiableModel, current: JointState, rng: np.random.Generator) -> AncillaryDensity:
+    return AncillaryDensity(model, current)
+
+
+def _surrogate(model: DifferentiableModel, current: JointState, rng: np.random.Generator) -> SurrogateDensity:
+    return SurrogateDensity(model, current, rng.standard_normal(current.latent.f.size))
+
+
 class Outcome(NamedTuple):
     """The result of one iteration of a scheme: the chain's state, learned adaptations, and a report of each stage."""
 
@@ -39,11 +51,12 @@ class Scheme:
     """A scheme, which makes one transition of theta in each stage of an iteration."""
 
     operator: AdaptiveTransition = field(default_factory=RandomWalk)
+    _stages: ClassVar[tuple[Stage, ...]] = ()
 
     @property
     def stages(self) -> tuple[Stage, ...]:
         """The conditional densities in which theta moves, one after another."""
-        raise NotImplementedError
+        return self._stages
 
     def start(self, dimension: int, length: int) -> tuple[Any, ...]:
         """Return the initial adaptation of each stage, which has its own step size."""
@@ -76,26 +89,11 @@ class Scheme:
         return point, self.operator.learn(learned, point, info) if tuning else learned, info
 
 
-def _sufficient(model: DifferentiableModel, current: JointState, rng: np.random.Generator) -> SufficientDensity:
-    return SufficientDensity(model, current)
-
-
-def _ancillary(model: DifferentiableModel, current: JointState, rng: np.random.Generator) -> AncillaryDensity:
-    return AncillaryDensity(model, current)
-
-
-def _surrogate(model: DifferentiableModel, current: JointState, rng: np.random.Generator) -> SurrogateDensity:
-    return SurrogateDensity(model, current, rng.standard_normal(current.latent.f.size))
-
-
 @dataclass(frozen=True)
 class AncillaryScheme(Scheme):
     """AA: theta given nu = L^-1 (f - m) and y; f moves with theta."""
 
-    @property
-    def stages(self) -> tuple[Stage, ...]:
-        """One stage."""
-        return (_ancillary,)
+    _stages: ClassVar[tuple[Stage, ...]] = (_ancillary,)
 
 
 @dataclass(frozen=True)
@@ -103,11 +101,7 @@ class SufficientScheme(Scheme):
     """SA: theta given f, after a draw of a conjugate variance from its full conditional if there is one."""
 
     variance: ConjugateVariance | None = None
-
-    @property
-    def stages(self) -> tuple[Stage, ...]:
-        """One stage."""
-        return (_sufficient,)
+    _stages: ClassVar[tuple[Stage, ...]] = (_sufficient,)
 
     def step(
         self,
@@ -127,20 +121,14 @@ class SufficientScheme(Scheme):
 class InterweavingScheme(SufficientScheme):
     """ASIS: theta given f, then nu from f and the new theta, then theta given nu and y (equation 6)."""
 
-    @property
-    def stages(self) -> tuple[Stage, ...]:
-        """Two stages; the second computes nu at the theta at which the first one ended."""
-        return (_sufficient, _ancillary)
+    _stages: ClassVar[tuple[Stage, ...]] = (_sufficient, _ancillary)
 
 
 @dataclass(frozen=True)
 class SurrogateScheme(Scheme):
     """SURR: theta given surrogate data and the whitened residual of f."""
 
-    @property
-    def stages(self) -> tuple[Stage, ...]:
-        """One stage."""
-        return (_surrogate,)
+    _stages: ClassVar[tuple[Stage, ...]] = (_surrogate,)
 
 
 @dataclass(frozen=True)

@@ -1,4 +1,4 @@
-"""P = F F' + D with Woodbury's formula (Cutajar et al. 2016, section 3.2)."""
+"""P = I, P = D, and P = F F' + D with Woodbury's formula (Cutajar et al. 2016, section 3.2)."""
 
 from __future__ import annotations
 
@@ -9,6 +9,30 @@ from pmgp.core.iterative.preconditioners.base import Base
 
 # A jitter for the diagonal of K_UU, relative to its mean, since points may coincide.
 JITTER = 1e-10
+
+
+class Identity:
+    """P = I, for conjugate gradients without a preconditioner.
+
+    Parameters
+    ----------
+    size : int
+        Number of rows n.
+    """
+
+    iterated = False
+    log_determinant = 0.0
+
+    def __init__(self, size: int) -> None:
+        self._size = size
+
+    def solve(self, x: np.ndarray) -> np.ndarray:
+        """Return the columns themselves: (n, k) -> (n, k)."""
+        return x
+
+    def sample(self, rng: np.random.Generator, size: int) -> np.ndarray:
+        """Return standard normal columns: (n, size)."""
+        return rng.standard_normal((self._size, size))
 
 
 class Diagonal:
@@ -97,3 +121,25 @@ def stable_cholesky(matrix: np.ndarray) -> np.ndarray:
             return cholesky(matrix + jitter * np.eye(len(matrix)), lower=True)
         except np.linalg.LinAlgError:
             jitter *= 10.0
+
+
+def spectral(X: np.ndarray, variance: float, frequencies: np.ndarray, noise: np.ndarray) -> LowRank:
+    """Return P = cosines and sines of random frequencies + D, for a stationary kernel.
+
+    See Rahimi and Recht (2008) and Cutajar et al. (2016), section 3.2.1.
+
+    Parameters
+    ----------
+    X : (n, d) array
+        Inputs.
+    variance : float
+        k(x, x).
+    frequencies : (d, m) array
+        Draws from the kernel's spectral distribution, in radians per unit of the input. For a squared exponential
+        kernel they are normal with standard deviation 1 / lengthscale. The factor has 2 m columns.
+    noise : (n,) array
+        Positive numbers that are added to the diagonal of K.
+    """
+    phases = X @ frequencies
+    scale = np.sqrt(variance / frequencies.shape[1])
+    return LowRank(scale * np.hstack([np.cos(phases), np.sin(phases)]), Diagonal(noise))

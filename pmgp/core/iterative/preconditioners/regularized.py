@@ -5,7 +5,7 @@ from __future__ import annotations
 import numpy as np
 
 from pmgp.core.iterative.preconditioners.base import INNER, Kernel, refuse_log_determinant
-from pmgp.core.iterative.preconditioners.identity import Identity
+from pmgp.core.iterative.preconditioners.low_rank import Identity
 from pmgp.core.iterative.solvers import ConjugateGradients
 
 
