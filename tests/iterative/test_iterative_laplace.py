@@ -54,7 +54,7 @@ def test_the_mode_is_that_of_the_dense_approximation(likelihood):
     fitted = Laplace(tolerance=1e-16).fit(DensePrior(MEAN, np.asfortranarray(KERNEL.K)), likelihood)
     mode = TIGHT.mode(KERNEL, MEAN, likelihood, Probes(KERNEL, POINTS))
     assert_allclose(mode.f, fitted.mean, atol=1e-6)
-    assert_allclose(mode.weighted, likelihood.gradient(mode.f), atol=1e-5)
+    assert_allclose(mode.a, likelihood.gradient(mode.f), atol=1e-5)
 
 
 @each

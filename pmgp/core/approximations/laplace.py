@@ -23,12 +23,17 @@ from pmgp.core.numerics.compiled.outcomes import INDEFINITE
 MAX_HALVINGS = 20
 
 
-class _Iterate(NamedTuple):
+class Iterate(NamedTuple):
     """An iterate of Newton's method: f, a = K^-1 (f - m) and the log of p(y|f) N(f|m, K) up to a constant."""
 
     f: np.ndarray
     a: np.ndarray
     objective: float
+
+    @classmethod
+    def at(cls, likelihood: Likelihood, m: np.ndarray, f: np.ndarray, a: np.ndarray) -> Iterate:
+        """Return the iterate with its objective."""
+        return cls(f, a, float(likelihood.log_likelihood(f)) - 0.5 * float(a @ (f - m)))
 
 
 @dataclass(frozen=True)
@@ -101,7 +106,7 @@ class Laplace:
         """Do the same as :meth:`fit` step by step, for any likelihood and without kernels to compile."""
         m = prior.mean
         conditioned = prior.conditioning()
-        origin = _Iterate(m, np.zeros_like(m), float(likelihood.log_likelihood(m)))
+        origin = Iterate(m, np.zeros_like(m), float(likelihood.log_likelihood(m)))
         trusted = start is None or not np.isfinite(start).all()
         current = origin if start is None or trusted else origin._replace(f=start)
         steps = 0
@@ -109,14 +114,14 @@ class Laplace:
             steps += 1
             if not conditioned.on(*conditioned.expansion(likelihood, current.f)):
                 return None
-            reached = _iterate(prior, likelihood, conditioned.mean, conditioned.residual)
+            reached = Iterate.at(likelihood, m, conditioned.mean, conditioned.residual)
             if not trusted and not reached.objective >= origin.objective:
                 current, trusted = origin, True
                 continue
             change = float(np.mean(np.square(reached.f - current.f)))
             if change < self.tolerance or steps >= self.max_iterations:
                 break
-            current = reached if not trusted else _damped(likelihood, m, current, reached)
+            current = reached if not trusted else damped(likelihood, m, current, reached)
             trusted = True
         return conditioned.approximation(reached.objective - 0.5 * conditioned.log_determinant, steps)
 
@@ -136,22 +141,14 @@ class Laplace:
         return family_of(approximation.prior).laplace_gradient(approximation, likelihood)
 
 
-def _iterate(prior: Prior, likelihood: Likelihood, f: np.ndarray, a: np.ndarray) -> _Iterate:
-    objective = float(likelihood.log_likelihood(f)) - 0.5 * float(a @ (f - prior.mean))
-    return _Iterate(f, a, objective)
-
-
-def _damped(likelihood: Likelihood, m: np.ndarray, current: _Iterate, reached: _Iterate) -> _Iterate:
+def damped(likelihood: Likelihood, m: np.ndarray, current: Iterate, reached: Iterate) -> Iterate:
     """Halve Newton's step until the objective does not fall; steps are linear in f and in a = K^-1 (f - m)."""
-    step = 1.0
-    candidate = reached
+    step, candidate = 1.0, reached
     slack = 1e-9 * (1.0 + abs(current.objective))
     for _ in range(MAX_HALVINGS):
         if candidate.objective >= current.objective - slack:
             break
         step *= 0.5
         f = current.f + step * (reached.f - current.f)
-        a = current.a + step * (reached.a - current.a)
-        objective = float(likelihood.log_likelihood(f)) - 0.5 * float(a @ (f - m))
-        candidate = _Iterate(f, a, objective)
+        candidate = Iterate.at(likelihood, m, f, current.a + step * (reached.a - current.a))
     return candidate

@@ -9,35 +9,16 @@ of the noise's standard deviations are those of B.
 from __future__ import annotations
 
 from dataclasses import dataclass
-from typing import NamedTuple
 
 import numpy as np
 
+from pmgp.core.approximations.laplace import Iterate, damped
 from pmgp.core.gaussians import SMALLEST_PRECISION
 from pmgp.core.iterative.gaussian import EvidenceEstimate, IterativeEvidence, joined, product_with
 from pmgp.core.iterative.preconditioners import Kernel
 from pmgp.core.iterative.probes import Probes
 from pmgp.core.iterative.solvers import ConjugateGradients, NotConvergedError, log_determinant
 from pmgp.core.likelihoods.base import SiteLikelihood
-
-MAX_HALVINGS = 20
-
-
-class Mode(NamedTuple):
-    """The mode of p(f|y, theta), or a point on the way to it.
-
-    Attributes
-    ----------
-    f : (n,) array
-    weighted : (n,) array
-        a = K^-1 (f - m).
-    objective : float
-        log p(y|f) - a'(f - m) / 2.
-    """
-
-    f: np.ndarray
-    weighted: np.ndarray
-    objective: float
 
 
 @dataclass(frozen=True)
@@ -105,20 +86,20 @@ class IterativeLaplace:
         # The gradient of -log|B|/2 in the mode, and in a shift of the mode that K partly undoes.
         by_mode = 0.5 * variances * likelihood.third_derivative(mode.f)
         moved = self._solver.solve(product, (noise * by_mode)[:, None], P, units=np.sqrt(noise)[:, None])
-        a, by_shift = mode.weighted, moved.x[:, 0]
+        a, by_shift = mode.a, moved.x[:, 0]
         pairs = np.column_stack([0.5 * a, by_shift]), np.column_stack([a, a])
         bar = joined(pairs, probes.inverse(P, w, solved.x), np.zeros_like(a))._replace(noise=np.zeros_like(a))
         value = mode.objective - 0.5 * (determinant.value + float(np.log(precision).sum()))
         iterations = int(max(solved.iterations.max(), moved.iterations.max()))
         return EvidenceEstimate(value, 0.5 * determinant.standard_error, bar, a + by_shift, a, iterations)
 
-    def mode(self, kernel: Kernel, mean: np.ndarray, likelihood: SiteLikelihood, probes: Probes) -> Mode:
+    def mode(self, kernel: Kernel, mean: np.ndarray, likelihood: SiteLikelihood, probes: Probes) -> Iterate:
         """Return the mode of p(f|y, theta), found with Newton's method from m."""
-        current = Mode(mean, np.zeros_like(mean), float(likelihood.log_likelihood(mean)))
+        current = Iterate(mean, np.zeros_like(mean), float(likelihood.log_likelihood(mean)))
         for _ in range(self.max_iterations):
             reached = self._step(kernel, mean, likelihood, probes, current)
             change = float(np.mean(np.square(reached.f - current.f)))
-            current = _damped(likelihood, mean, current, reached)
+            current = damped(likelihood, mean, current, reached)
             if change < self.tolerance:
                 return current
         raise NotConvergedError(
@@ -128,8 +109,8 @@ class IterativeLaplace:
         )
 
     def _step(
-        self, kernel: Kernel, mean: np.ndarray, likelihood: SiteLikelihood, probes: Probes, current: Mode
-    ) -> Mode:
+        self, kernel: Kernel, mean: np.ndarray, likelihood: SiteLikelihood, probes: Probes, current: Iterate
+    ) -> Iterate:
         precision = _precision(likelihood, current.f)
         noise, target = 1.0 / precision, current.f - mean + likelihood.gradient(current.f) / precision
         solution = self._solver.solve(
@@ -137,12 +118,12 @@ class IterativeLaplace:
             target[:, None],
             probes.preconditioner(noise),
             units=np.sqrt(noise)[:, None],
-            start=current.weighted[:, None],
+            start=current.a[:, None],
         )
         a = solution.x[:, 0]
         # K a, without another product.
         deviation = target - noise * a - solution.residual[:, 0]
-        return _at(likelihood, mean, mean + deviation, a)
+        return Iterate.at(likelihood, mean, mean + deviation, a)
 
     @property
     def _solver(self) -> ConjugateGradients:
@@ -154,26 +135,9 @@ class IterativeLaplace:
         return IterativeEvidence(probes=self.probes, cap=self.cap)
 
 
-def _at(likelihood: SiteLikelihood, mean: np.ndarray, f: np.ndarray, a: np.ndarray) -> Mode:
-    return Mode(f, a, float(likelihood.log_likelihood(f)) - 0.5 * float(a @ (f - mean)))
-
-
 def _precision(likelihood: SiteLikelihood, f: np.ndarray) -> np.ndarray:
     """Return the curvature, replaced with the Fisher information where it is not positive."""
     precision = likelihood.curvature(f)
     if np.any(precision <= 0.0):
         precision = np.where(precision > 0.0, precision, likelihood.fisher_information(f))
     return np.maximum(precision, SMALLEST_PRECISION)
-
-
-def _damped(likelihood: SiteLikelihood, mean: np.ndarray, current: Mode, reached: Mode) -> Mode:
-    """Return Newton's step, halved until the objective does not fall; f and a are linear along it."""
-    step, candidate = 1.0, reached
-    slack = 1e-9 * (1.0 + abs(current.objective))
-    for _ in range(MAX_HALVINGS):
-        if candidate.objective >= current.objective - slack:
-            break
-        step *= 0.5
-        f = current.f + step * (reached.f - current.f)
-        candidate = _at(likelihood, mean, f, current.weighted + step * (reached.weighted - current.weighted))
-    return candidate
