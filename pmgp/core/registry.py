@@ -15,7 +15,6 @@ def resolve(given: Any, names: Mapping[str, Callable[[], Any]], protocol: type, 
         A name, or an object with the methods and attributes of the protocol.
     names : mapping
         The family's own table: a constructor for each name. Empty for a family whose members are given as objects only.
-    protocol : Protocol
     what : str
         The family's name in error messages.
 

@@ -77,14 +77,12 @@ class Emulator:
     location : (dimension,) array
     inverse_factor : (dimension, dimension) array
         z = inverse_factor (theta - location).
-    constant : float
     linear : (dimension,) array
     square : (dimension, dimension) array
         The quadratic is constant + z' linear + z' square z.
     nodes : (m, dimension) array
         Whitened coordinates divided by the length-scale.
     weights : (m,) array
-    lengthscale : float
     """
 
     location: np.ndarray
@@ -111,7 +109,6 @@ def fitted(visited: Visited, location: np.ndarray, inverse_factor: np.ndarray) -
 
     Parameters
     ----------
-    visited : Visited
     location, inverse_factor : arrays of shapes (dimension,) and (dimension, dimension)
         Whitening: z = inverse_factor (theta - location).
     """

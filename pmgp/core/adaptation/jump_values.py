@@ -17,7 +17,6 @@ class JumpValues(NamedTuple):
     ----------
     squares : (dimension,) array
         Sums of squared jumps.
-    price, turns : float
     """
 
     squares: np.ndarray

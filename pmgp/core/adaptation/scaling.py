@@ -20,12 +20,10 @@ class Scaling(NamedTuple):
 
     Attributes
     ----------
-    step_size : StepSize
     factor : (dimension, dimension) array
         F, lower triangular.
     moments : Moments
         Moments of the positions since F was last changed.
-    iteration : int
     length : int
         Number of tuning iterations.
     """

@@ -23,8 +23,6 @@ class StepSize(NamedTuple):
         Log of the step size during tuning.
     log_average : float
         Log of the step size after tuning; later iterates weigh more, as in Hoffman and Gelman (2014).
-    largest : float
-    iteration : int
     """
 
     log_step: float

@@ -64,8 +64,6 @@ class MatchedBlocks(NamedTuple):
     Attributes
     ----------
     linear : (C n,) array
-    precision : BlockMatrix
-    log_evidence : float
     """
 
     linear: np.ndarray
@@ -78,10 +76,8 @@ def match_block_moments(q: BlockApproximation, likelihood: BlockLikelihood, swee
 
     Parameters
     ----------
-    q : BlockApproximation
     likelihood : BlockLikelihood
         If it does not know its tilted moments, q is returned as it is.
-    sweeps : int
 
     Returns
     -------

@@ -32,10 +32,6 @@ def propagated(
 
     Parameters
     ----------
-    start : BlockApproximation
-    likelihood : BlockLikelihood
-    tolerance : float
-    max_sweeps : int
     largest : float
         The search fails if a sweep moves q further than this.
 

@@ -81,10 +81,8 @@ def match_moments(approximation: Posterior, likelihood: Likelihood, sweeps: int)
 
     Parameters
     ----------
-    approximation : Posterior
     likelihood : Likelihood
         If it does not know its tilted moments, q is returned as it is.
-    sweeps : int
 
     Returns
     -------
@@ -124,7 +122,6 @@ def matched_sites(approximation: Conditioned, likelihood: Terms) -> MatchedSites
     ----------
     approximation : Posterior or ConditionedPrior
         A `ConditionedPrior` may lose the factor made from its sites.
-    likelihood : Terms
 
     Raises
     ------

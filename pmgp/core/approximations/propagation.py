@@ -59,8 +59,6 @@ def propagated(
         Conditioned on the sites to start from.
     likelihood : Terms
         Any terms that factorize over f.
-    tolerance : float
-    max_sweeps : int
     largest : float
         The search fails if a sweep moves q by more nats than this.
     iterations : int

@@ -200,7 +200,6 @@ class LatentGivenNoisy(NamedTuple):
 
     Attributes
     ----------
-    prior : Prior
     noise : (n,) array
         Standard deviations.
     order : (n,) array of int

@@ -274,8 +274,6 @@ class Reached(NamedTuple):
     ----------
     status : int
         ``MATCHED``, ``NOT_CONVERGED`` or ``INDEFINITE`` of `core.numerics.compiled.outcomes`.
-    iterations : int
-    log_evidence : float
     """
 
     status: int
@@ -290,7 +288,6 @@ class ConditionedPrior(ABC):
 
     Attributes
     ----------
-    prior : Prior
     linear : (n,) array
         Site parameters b.
     precision : (n,) array
@@ -367,7 +364,6 @@ class Posterior(Gaussian):
 
     Attributes
     ----------
-    prior : Prior
     linear : (n,) array
         Site parameters b.
     precision : (n,) array

@@ -63,7 +63,6 @@ def observed(prior: HeldCovariance, precision: np.ndarray) -> ObservedPrior | No
 
     Parameters
     ----------
-    prior : HeldCovariance
     precision : (n,) array
         W, positive and not much below the prior precision, where I - B^-1 would cancel.
 

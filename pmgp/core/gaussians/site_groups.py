@@ -31,7 +31,6 @@ class Group(NamedTuple):
 
     Attributes
     ----------
-    start, stop : int
     across : (C, C s, start) array
         T in the rows of the group, for the sites before it, by latent vector.
     own : (C s, C s) array
@@ -73,7 +72,6 @@ class SiteGroups:
         Mean of q.
     roots : sequence of (n, n) arrays
         R, a lower triangle for each latent vector.
-    groups : sequence of Group
     log_normalizer : float
         Log of the integral of the prior times the sites.
     """
@@ -109,7 +107,6 @@ class SiteGroups:
 
         Parameters
         ----------
-        group : Group
         whitened : (C, draws, n) array
             v, changed in place.
         normals : (draws, C s) array
@@ -137,7 +134,6 @@ def site_groups(q: Posterior, parts: Sequence[HeldCovariance], precision: BlockM
 
     Parameters
     ----------
-    q : Posterior
     parts : sequence of HeldCovariance
         Priors of the latent vectors.
     precision : BlockMatrix

@@ -33,8 +33,6 @@ def log_evidence_left_out(q: Posterior, likelihood: SiteDensities, particles: np
 
     Parameters
     ----------
-    q : Posterior
-    likelihood : SiteDensities
     particles : (draws, n) array
         Draws from q; the estimates are unbiased if these are independent of everything else.
 

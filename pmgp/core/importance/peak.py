@@ -34,7 +34,6 @@ class Peak(NamedTuple):
     theta : (dimension,) array
     evaluations : int
         Number of values with gradients that the search computed.
-    converged : bool
     message : str
         Message of the optimizer.
     """
@@ -54,7 +53,6 @@ def peak(density: Density, start: np.ndarray, max_iterations: int = 200) -> Peak
         The log-density and its gradient: (dimension,) -> (float, (dimension,)). Where they are not finite, the search
         takes a shorter step.
     start : (dimension,) array
-    max_iterations : int
 
     Raises
     ------

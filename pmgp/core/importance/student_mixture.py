@@ -94,7 +94,6 @@ def fitted(rng: np.random.Generator, draws: np.ndarray) -> StudentMixture:
 
     Parameters
     ----------
-    rng : numpy.random.Generator
     draws : (size, dimension) array
         In the order of the chain; at least twice as many different draws as dimensions.
 

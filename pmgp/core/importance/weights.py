@@ -39,10 +39,8 @@ def resampled(rng: np.random.Generator, log_weights: np.ndarray, size: int) -> n
 
     Parameters
     ----------
-    rng : numpy.random.Generator
     log_weights : (draws,) array
         Not all minus infinity.
-    size : int
     """
     weights = np.exp(log_weights - log_weights.max())
     steps = (rng.uniform() + np.arange(size)) / size

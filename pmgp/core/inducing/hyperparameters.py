@@ -24,9 +24,6 @@ class Known(NamedTuple):
 
     Attributes
     ----------
-    log_prior : float
-    conditional : WhitenedConditional
-    fit : GaussianFit
     start : (k, m) array
         Where the search for the mode began.
     """
@@ -51,7 +48,6 @@ class ModeSearch(NamedTuple):
 
     Attributes
     ----------
-    predictor : ModePredictor or None
     otherwise : (k, m) array
         Where the predictor knows nothing.
     sites : Sites or None
@@ -80,7 +76,6 @@ class ThetaDensity(NamedTuple):
     conditional_at : callable
         From theta to its log-prior and the density of v.
     w : (k, m) array
-    search : ModeSearch
     """
 
     conditional_at: ConditionalAt

@@ -64,7 +64,6 @@ def bound(evaluate: Evaluate, at: Variational) -> ExpectedLogDensity:
     ----------
     evaluate : callable
         From what is optimized to `ExpectedLogDensity`.
-    at : Variational
     """
     value, gradient = evaluate(at)
     squares = float(np.vdot(at.mean, at.mean) + np.vdot(at.factor, at.factor))
@@ -80,7 +79,6 @@ class VariationalCoordinates:
 
     Parameters
     ----------
-    origin : Variational
     theta, inducing : bool
         Whether these move too.
     units : (d,) array
@@ -129,10 +127,8 @@ class Maximized(NamedTuple):
 
     Attributes
     ----------
-    at : Variational
     bounds : (s + 1,) array
         The bound at the start and after each step.
-    converged : bool
     message : str
         Message of the optimizer.
     """
@@ -165,7 +161,6 @@ def maximized(
         Whether these move.
     units : (d,) array
         How far apart values of each column of Z are.
-    iterations : int
     report : callable
         Is given the bound after each step.
     """

@@ -24,9 +24,6 @@ def cluster_centers(X: np.ndarray, m: int, rng: np.random.Generator, iterations:
     ----------
     X : (n, d) array
         With m different rows or more.
-    m : int
-    rng : numpy.random.Generator
-    iterations : int
 
     Returns
     -------
@@ -53,7 +50,6 @@ def largest_conditional_variances(
         Variance of the process at all points.
     covariance_with : callable
         From the index of a point to the covariances of all points with it, of shape (n,).
-    m : int
 
     Returns
     -------

@@ -31,7 +31,6 @@ class Moved(NamedTuple):
     Attributes
     ----------
     w : (k, m) array
-    acceptance_rate : float
     evaluations : int
         Number of evaluations of the likelihood and of its derivatives.
     """
@@ -75,9 +74,6 @@ def trajectory(
 
     Parameters
     ----------
-    rng : numpy.random.Generator
-    conditional : WhitenedConditional
-    fit : GaussianFit
     w : (k, m) array
     angle : float
         Largest turn between two kicks.

@@ -25,7 +25,6 @@ class EvidenceEstimate(NamedTuple):
 
     Attributes
     ----------
-    log_evidence : float
     standard_error : float
         The standard deviation over repetitions with other probes.
     covariance : CovarianceBar
@@ -88,8 +87,6 @@ class IterativeEvidence:
 
         Parameters
         ----------
-        rng : numpy.random.Generator
-        kernel : Kernel
         noise : (n,) array
         y : (n,) array
             Observations less their mean m.

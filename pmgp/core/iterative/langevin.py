@@ -47,7 +47,6 @@ class StochasticLangevin:
         Lower Cholesky factor of M.
     first, last : float
         Step sizes eps at the first iteration and after `horizon` iterations.
-    horizon : int
     share : float
         The step size is held once the gradients' noise adds less than this fraction to the variance of the normal in
         any direction: (eps / 4) times the largest eigenvalue of M^1/2 V M^1/2, with V the gradients' covariance.

@@ -61,11 +61,8 @@ class IterativeLaplace:
 
         Parameters
         ----------
-        rng : numpy.random.Generator
-        kernel : Kernel
         mean : (n,) array
             m.
-        likelihood : SiteLikelihood
         points : (m,) array of int
             Rows of K from which the preconditioner is made.
 

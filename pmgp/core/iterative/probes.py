@@ -25,7 +25,6 @@ class Probes:
 
     Parameters
     ----------
-    kernel : Kernel
     points : (m,) array of int
         U, all different.
     """

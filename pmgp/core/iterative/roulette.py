@@ -71,7 +71,6 @@ def increments(product: Product, b: np.ndarray, preconditioner: Preconditioner) 
     product : callable
         Product of C with columns.
     b : (n,) array
-    preconditioner : Preconditioner
     """
     directions, residual, whole = Conjugate(), b[:, None].copy(), float(np.linalg.norm(b))
     while (norm := float(np.linalg.norm(residual))) > ROUNDING * whole:
@@ -90,7 +89,6 @@ class Roulette:
     ----------
     threshold : float
         q: all increments are added while the norm of the residual is at least q sqrt(n).
-    survival : Survival
     cap : int
         Largest number of iterations.
     """

@@ -42,7 +42,6 @@ class Ulisse:
     ----------
     probes : int
         Number of Rademacher vectors.
-    roulette : Roulette
     """
 
     probes: int = 4
@@ -59,12 +58,9 @@ class Ulisse:
 
         Parameters
         ----------
-        rng : numpy.random.Generator
-        kernel : Kernel
         noise : (n,) array
         y : (n,) array
             Observations less their mean m.
-        preconditioner : Preconditioner
         """
         product = product_with(kernel.product, noise)
         one, other = self.roulette.solve(rng, product, y, preconditioner, 2).T

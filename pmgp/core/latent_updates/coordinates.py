@@ -55,7 +55,6 @@ class ScaledDensity:
     ----------
     coordinates : Coordinates
         Map between x and f.
-    likelihood : Likelihood
     information : (n,) array, optional
         C; by default zero, with coordinates of the prior.
     """

@@ -129,7 +129,6 @@ class MovingMetricDensity(LatentDensity):
     ----------
     prior : Prior
         The prior, with its factors.
-    likelihood : Likelihood
     constant : Metric, optional
         A metric that is the same everywhere; by default K^-1 + W(f).
     """

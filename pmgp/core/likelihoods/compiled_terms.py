@@ -42,7 +42,6 @@ def kernel_with_terms(terms: Any, name: str) -> Callable[..., Any] | None:
     ----------
     terms : Likelihood
         A likelihood, or anything else that factorizes over f.
-    name : {SWEEPS, NEWTON, LOG_RATIOS, BLOCK_LOG_RATIOS, WEIGHED, ESTIMATED, SLICE, RENEWED}
     """
     full = KERNELS.get((type(terms), name))
     return None if full is None else partial(compiled(full), _data_of(terms))

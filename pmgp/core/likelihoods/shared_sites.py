@@ -95,7 +95,6 @@ class SharingLikelihood:
     ----------
     inner : SiteLikelihood
         Likelihood of N predictors, a `Divisible` one.
-    shared : SharedSites
     """
 
     inner: Any
@@ -162,8 +161,6 @@ class _Part(NamedTuple):
 
     Attributes
     ----------
-    whole : SharingLikelihood
-    observations : array of int
     where : array of int
         Which of the elements each looks at.
     """

@@ -49,12 +49,8 @@ def choose_draws(
 
     Parameters
     ----------
-    rng : numpy.random.Generator
-    estimator : Estimator
     thetas : list of (dimension,) arrays
         Posterior points, from the second half of tuning.
-    evaluate : Evaluator
-    predictor : Predictor or None
     price : callable, optional
         The number of draws with the lowest price is chosen; without a price, the smallest number that suffices.
 
@@ -110,14 +106,10 @@ def measured_beside(
 
     Parameters
     ----------
-    rng : numpy.random.Generator
     own : tuple
         Importance sampling, and the number of its draws.
-    estimator : Repeated
     thetas : list of (dimension,) arrays
         Posterior points, at least one.
-    evaluate : Evaluator
-    predictor : Predictor or None
 
     Returns
     -------

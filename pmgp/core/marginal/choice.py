@@ -44,7 +44,6 @@ class Choice(NamedTuple):
     ----------
     estimator : Estimator or None
         None if there was nothing to choose.
-    draws : int or None
     spread : float
         See :func:`~pmgp.core.marginal.calibration.choose_draws`.
     """
@@ -72,12 +71,9 @@ def choose_estimator(
     scheme : PseudoMarginalChain
         Its estimator must be `Priced` if there are others. Otherwise it makes the smallest number of draws that
         suffices.
-    others : sequence of Priced
     thetas : list of (dimension,) arrays
         Posterior points, from the second half of tuning. Without any, nothing can be measured, and the scheme keeps its
         own estimator.
-    evaluate : Evaluator
-    predictor : Predictor or None
     """
     separate = np.random.default_rng(deepcopy(rng).integers(2**63, size=4))
     screened = evaluate(thetas[-1], predictor) if thetas else None

@@ -31,11 +31,9 @@ def evidence_gradient(
 
     Parameters
     ----------
-    model : DifferentiableMarginal
     approximation : Differentiable
         The approximation that found q.
     theta : (dimension,) array
-    q : SiteApproximation or BlockApproximation
     likelihood : Likelihood
         Likelihood at theta.
 

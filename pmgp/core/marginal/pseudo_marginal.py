@@ -50,7 +50,6 @@ class State(NamedTuple):
         Log of p^(y|theta), unbiased.
     effective_size : float
         Effective number of importance samples in the estimate.
-    iteration : int
     """
 
     theta: np.ndarray
@@ -79,7 +78,6 @@ class Info(NamedTuple):
 
     Attributes
     ----------
-    accepted : bool
     acceptance_rate : float
         Acceptance probability of the correction; zero if theta did not move on the screen.
     screen : tuple of TransitionInfo

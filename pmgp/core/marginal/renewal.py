@@ -27,12 +27,8 @@ def renewed(
 
     Parameters
     ----------
-    rng : numpy.random.Generator
     particle : (n,) array
         A draw from p(f|theta, y).
-    q : Posterior
-    likelihood : Likelihood
-    estimator : Estimator
     draws : int, optional
         Number of samples if the estimator's own is "auto".
 

@@ -19,8 +19,6 @@ class ScreenDensity:
 
     Parameters
     ----------
-    evaluate : Evaluator
-    predictor : Predictor or None
     learning : bool
         Whether to keep pairs from which the predictor may learn.
 

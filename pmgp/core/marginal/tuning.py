@@ -40,7 +40,6 @@ class Tuning:
 
     Parameters
     ----------
-    transition : AdaptiveTransition
     dimension, size : int
         Lengths of theta and of the approximation's start.
     length : int
@@ -80,10 +79,8 @@ class Tuning:
 
         Parameters
         ----------
-        rng : numpy.random.Generator
         current : Point
             Point of :meth:`density` at the chain's theta.
-        evaluate : Evaluator
         """
         density = self.density(evaluate)
         moved, info = self.transition.step(rng, current, density, self.learned)

@@ -58,10 +58,8 @@ def expected_values(coefficients: np.ndarray, drift: float, initial: np.ndarray,
     ----------
     coefficients : (p,) array
         rho, the coefficient of the previous value first.
-    drift : float
     initial : (p,) array
         Means of the first p values.
-    length : int
     """
     order = len(coefficients)
     bands = np.zeros((order + 1, length))

@@ -56,7 +56,6 @@ class ChainFactor:
 
         Parameters
         ----------
-        rng : numpy.random.Generator
         part : slice
             The blocks.
         following : (d, size) array

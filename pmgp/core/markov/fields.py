@@ -26,7 +26,6 @@ class SummedPrecision:
 
     Attributes
     ----------
-    pattern : SparsePattern
     parts : (k, nnz) array
         Values of the Q_k.
     """
@@ -106,7 +105,6 @@ def intrinsic_autoregression(neighbors: Any, deviation: float, deviation_of_mean
     ----------
     neighbors : (n, n) sparse array
         Ones and zeros.
-    deviation, deviation_of_mean : float
 
     Raises
     ------

@@ -27,15 +27,12 @@ class SampledPaths:
 
     Attributes
     ----------
-    log_evidence : float
     log_weights : (draws,) array
         Logarithms of the weights since the last resampling.
     first : (draws,) array of int
         The particle at the beginning from which each particle descends.
     resamplings : int
         Number of resamplings.
-    approximation : PrecisionPosterior
-    walk : Walk
     """
 
     log_evidence: float

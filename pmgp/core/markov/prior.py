@@ -111,7 +111,6 @@ class PrecisionShrinkage(Shrinkage):
 
     Attributes
     ----------
-    prior : PrecisionPrior
     precision : (n,) array
         W.
     factor : Factor

@@ -23,7 +23,6 @@ class SparseFactor:
 
     Attributes
     ----------
-    pattern : SparsePattern
     values : (nnz,) array
         Elements of L below its diagonal of ones, by columns.
     pivots : (m,) array

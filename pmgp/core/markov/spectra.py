@@ -40,7 +40,6 @@ class Line(NamedTuple):
 
     Attributes
     ----------
-    order, lengthscale, variance : float
     frequency : float
         Radians per unit of time; zero for the Matern kernel alone.
     """
@@ -65,7 +64,6 @@ def lines_of(
 
     Parameters
     ----------
-    parts : sequence of Part
     lengthscales, variances : (k,) array
         Lengthscales and variances of the parts.
     periods, widths : (p,) array

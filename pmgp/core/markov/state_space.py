@@ -153,7 +153,6 @@ def log_density(values: np.ndarray, lines: Sequence[Line], deviations: np.ndarra
     ----------
     values : (3, T, d, d) array
         From `transitions`.
-    lines : sequence of Line
     deviations : (T,) array
         Values of the process less its mean.
     """

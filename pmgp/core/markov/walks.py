@@ -23,7 +23,6 @@ class Group(NamedTuple):
     ----------
     begin, end : int
         Range of the blocks in time, or of the elements in the order of elimination.
-    sites : slice or array of int
     design : sparse array or None
         Rows of A for these sites, with the columns from `begin` on; None for a chain, which has its own loading.
     """
@@ -56,7 +55,6 @@ class ChainWalk:
 
     Parameters
     ----------
-    pattern : ChainPattern
     factor : ChainFactor
         Factor of q's precision.
     draws, width : int
@@ -107,7 +105,6 @@ class SparseWalk:
 
     Parameters
     ----------
-    pattern : SparsePattern
     factor : SparseFactor
         Factor of q's precision.
     draws, width : int

@@ -27,7 +27,6 @@ def suitable_threads(n: int, cores: int | None = None) -> int:
 
     Parameters
     ----------
-    n : int
     cores : int, optional
         Cores that the computation may use; by default all that the process may use.
     """

@@ -48,7 +48,6 @@ class Recursion:
 
     Attributes
     ----------
-    problem : Ordered
     factor : (n, n) array
         Lower triangular, C order: the coefficients of earlier variables' innovations in kappa.
     mean : (n,) array
@@ -94,7 +93,6 @@ def twisted(problem: Ordered, linear: np.ndarray, precision: np.ndarray) -> Recu
 
     Parameters
     ----------
-    problem : Ordered
     linear, precision : (n,) array
         Sites c and u >= 0, in the variables' own order.
     """
@@ -130,7 +128,6 @@ def tilted(problem: Ordered, shift: np.ndarray) -> Recursion:
 
     Parameters
     ----------
-    problem : Ordered
     shift : (n,) array
         In the order of the problem; zero for a variable that is a function of those before it.
     """

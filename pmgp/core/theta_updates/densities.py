@@ -46,7 +46,6 @@ class ThetaDensity:
 
     Parameters
     ----------
-    model : DifferentiableModel
     current : JointState
         State of the chain; K at its theta is not built and factorized again.
     """

@@ -21,9 +21,6 @@ class JointDensity(ThetaDensity):
 
     Parameters
     ----------
-    model : DifferentiableModel
-    current : JointState
-    approximation : Approximation
     normals : (2, 1, n) array
         Standard normals from which draws from q are made.
     """

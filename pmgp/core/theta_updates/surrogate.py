@@ -40,8 +40,6 @@ class SurrogateDensity(ThetaDensity):
 
     Parameters
     ----------
-    model : DifferentiableModel
-    current : JointState
     normals : (n,) array
         Standard normals from which the surrogate data are made, new ones in every iteration.
     """

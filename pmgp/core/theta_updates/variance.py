@@ -19,7 +19,6 @@ class ConjugateVariance:
     ----------
     index : int
         Index of log sigma in theta.
-    shape, scale : float
     """
 
     index: int

@@ -36,8 +36,6 @@ class LearnedAlternation(NamedTuple):
 
     Attributes
     ----------
-    proposals : LearnedMixture
-    trajectories : Scaling
     share : float
         Share of the trajectories.
     values : three JumpValues

@@ -47,7 +47,6 @@ class TransitionInfo(NamedTuple):
 
     Attributes
     ----------
-    accepted : bool
     acceptance_rate : float
         Probability of acceptance, with which the step size is tuned.
     evaluations : int
@@ -111,11 +110,8 @@ class AdaptiveTransition(Protocol):
 
         Parameters
         ----------
-        rng : numpy.random.Generator
         point : Point
             Point of the density, with its gradient if `derivatives` > 0. The same object is returned if nothing moves.
-        density : Density or MetricDensity
-        learned : object
         """
 
     def learn(self, learned: Any, point: Point, info: TransitionInfo) -> Any:

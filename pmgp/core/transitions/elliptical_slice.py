@@ -22,10 +22,8 @@ def slice_on_ellipse(
 
     Parameters
     ----------
-    rng : numpy.random.Generator
     deviation, auxiliary : (n,) array
         The current point and a draw from the reference, both less its mean.
-    log_ratio : callable
     current : float
         `log_ratio` at the current point.
 

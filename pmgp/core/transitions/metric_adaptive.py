@@ -28,7 +28,6 @@ class _FactorizedMetric:
     ----------
     factor : (n, n) array
         Lower Cholesky factor.
-    density : _Differenced
     position : (n,) array
     """
 

@@ -35,12 +35,10 @@ class LearnedMixture(NamedTuple):
 
     Attributes
     ----------
-    proposal : AdaptiveProposal
     length : int
         Number of tuning iterations; zero for a frozen proposal.
     moments : Moments
         Moments of the draws after the burn-in.
-    iteration : int
     rates : pair of tuples
         Acceptance rates of the random walk and of independent proposals, since both are made.
     walks : int

@@ -46,14 +46,12 @@ def slices_on_ellipses(
 
     Parameters
     ----------
-    rng : numpy.random.Generator
     deviations, auxiliaries : (draws, n) array
         The particles, and draws from the reference, both less its mean.
     log_ratio : callable
         Function of deviations: (k, n) -> (k,).
     current : (draws,) array
         `log_ratio` at the particles.
-    temperature : float
     """
     angle, values = _angles(rng, deviations, auxiliaries, log_ratio, current, temperature)
     cosine, sine = np.cos(angle)[:, None], np.sin(angle)[:, None]

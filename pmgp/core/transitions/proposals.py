@@ -55,7 +55,6 @@ class AdaptiveProposal:
         Acceptance rate to which the random walk is scaled; the articles use 20 to 30 %.
     independence : float
         Probability of the independence component, zero until the t has been fitted.
-    emulator : Emulator, optional
     lowest, highest : float
         Bounds of the emulator's log-density less that of the t: the share of the t, and the largest difference at the
         visited points. Far from these the emulator may have any value.

@@ -57,7 +57,6 @@ class Solver:
     ----------
     tolerance : float
         The iteration ends when no element of the velocity changes by more than this, relative to the largest one.
-    max_iterations : int
     """
 
     tolerance: float = 1e-6

@@ -60,7 +60,6 @@ def block_jacobi(kernel: Kernel, noise: np.ndarray, width: int) -> BlockDiagonal
 
     Parameters
     ----------
-    kernel : Kernel
     noise : (n,) array
         Positive numbers that are added to the diagonal of K.
     width : int

@@ -20,7 +20,6 @@ def nystrom(kernel: Kernel, noise: np.ndarray, points: np.ndarray) -> LowRank:
 
     Parameters
     ----------
-    kernel : Kernel
     noise : (n,) array
         Positive numbers that are added to the diagonal of K.
     points : (m,) array of int

@@ -22,11 +22,8 @@ def partial_svd(
 
     Parameters
     ----------
-    kernel : Kernel
     noise : (n,) array
         Positive numbers that are added to the diagonal of K.
-    rank : int
-    rng : numpy.random.Generator
     repetitions : int
         Number of further products of K with the range, each of which costs O(n^2 rank).
     """

@@ -25,12 +25,10 @@ def random_pivots(kernel: Kernel, noise: np.ndarray, rank: int, rng: np.random.G
 
     Parameters
     ----------
-    kernel : Kernel
     noise : (n,) array
         Positive numbers that are added to the diagonal of K.
     rank : int
         Largest number of pivots.
-    rng : numpy.random.Generator
     """
     return nystrom(kernel, noise, random_points(kernel, rank, rng))
 

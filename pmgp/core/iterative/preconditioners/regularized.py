@@ -14,7 +14,6 @@ class Regularized:
 
     Parameters
     ----------
-    kernel : Kernel
     noise : (n,) array
         Positive numbers that are added to the diagonal of K.
     excess : float

@@ -144,7 +144,6 @@ class ConjugateGradients:
         product : callable
             The product of C with columns.
         b : (n, k) array
-        preconditioner : Preconditioner
         units : float, or array that broadcasts to (n, k)
             The units in which residuals are measured.
         start : (n, k) array, optional

@@ -21,7 +21,6 @@ class Estimated(NamedTuple):
 
     Attributes
     ----------
-    value : float
     standard_error : float
         The standard deviation over repetitions with other probes; infinite for a single probe.
     """
@@ -37,7 +36,6 @@ def log_determinant(solution: Solution, preconditioner: Preconditioner) -> Estim
     ----------
     solution : Solution
         A solution of `ConjugateGradients` from zero with the same preconditioner, with a draw for each column.
-    preconditioner : Preconditioner
     """
     if np.isnan(solution.ratios).all(axis=0).any():
         raise ValueError("coefficients of the iterations are missing: solve with ConjugateGradients, without a start")

@@ -92,7 +92,6 @@ def kernel(result: Any, *arguments: Any, owner: Kernel | None = None) -> Callabl
 
     Parameters
     ----------
-    result, *arguments : numba types
     owner : Kernel, optional
         A kernel that the function calls, from the module in which the result gets the function's name.
     """
