@@ -21,7 +21,7 @@ LOG_SPREAD = -3.0  # q(W) starts narrow: from the prior's spread, training takes
 
 @dataclass(frozen=True)
 class Network:
-    """The architecture of a deep process; its parameters are stored apart, in trees.
+    """The architecture of a deep process; its parameters are stored separately, in trees.
 
     Parameters
     ----------
@@ -39,7 +39,7 @@ class Network:
     local : bool
         Whether to draw the values of a layer independently for each point (local reparameterization), or its weights.
     fed_forward : bool
-        Whether hidden layers see X beside the layer below.
+        Whether hidden layers take X as inputs, in addition to the layer below.
     """
 
     inputs: int

@@ -1,4 +1,4 @@
-"""Importance sampling beside a chain: proposals for theta, sums of weights, weights with an observation left out.
+"""Importance sampling: proposals for theta, sums of weights, and weights with an observation left out.
 
 May import: core.numerics, core.likelihoods, core.gaussians, core.approximations.
 """

@@ -107,7 +107,7 @@ def curvature(density: Density, theta: np.ndarray, step: float = STEP) -> np.nda
     Raises
     ------
     ValueError
-        If a gradient beside `theta` is not finite.
+        If a gradient next to `theta` is not finite.
     """
     shifts = step * np.eye(len(theta))
     columns = [(density(theta - shift)[1] - density(theta + shift)[1]) / (2.0 * step) for shift in shifts]

@@ -23,7 +23,7 @@ from pmgp.core.numerics.linalg import (
 from pmgp.core.numerics.storable import storable
 from pmgp.core.transitions.elliptical_slice import slice_on_ellipse
 
-# Newton's method has arrived where a step gains less than this in log-density; the Gaussian need not be exact.
+# Newton's method ends when a step gains less than this in log-density; the Gaussian need not be exact.
 ARRIVED = 0.01
 STEPS = 25
 HALVINGS = 10
@@ -35,7 +35,7 @@ class Derivatives(NamedTuple):
     Attributes
     ----------
     slope, curvature : (k, n) array
-        First derivatives, and second ones of each latent value by itself.
+        First derivatives, and second derivatives in each latent value.
     """
 
     slope: np.ndarray
@@ -55,10 +55,10 @@ class WhitenedConditional:
     value : callable
         Expected log-likelihood at the means f of the latent values: (k, n) -> float.
     derivatives : callable
-        Its derivatives: (k, n) -> Derivatives. Rough ones will do: they say where to look and what to propose, and
-        never what is accepted.
+        Its derivatives: (k, n) -> Derivatives. They may be rough, because they guide searches and proposals, but not
+        acceptance.
     slopes : callable, optional
-        First derivatives alone, where these cost less: (k, n) -> (k, n).
+        Only the first derivatives, if these cost less: (k, n) -> (k, n).
     """
 
     offset: np.ndarray
@@ -223,7 +223,7 @@ def slices(
 ) -> tuple[np.ndarray, int]:
     """Make elliptical slice moves of v about its Gaussian, in w, whose reference is N(0, I).
 
-    All that the density depends on is linear in w, so that an ellipse takes one product with A, and its points O(N).
+    The density depends on w through linear maps, so that an ellipse takes one product with A, and a point O(N).
 
     Shapes: w (k, m).
 

@@ -1,8 +1,8 @@
 """E log p(y|f) for f ~ N(mean, variance), using a likelihood's own kernels at as many nodes as the variance needs.
 
-Inducing inputs that say enough leave little variance, and logarithms of Phi and of the logistic function are smooth: a
-few Gauss-Hermite nodes give what twenty do. Derivatives in the mean are expectations of those in f (Bonnet, Price), by
-fewer nodes still: where a sampler looks for modes and what it proposes may be rough.
+Good inducing inputs leave little variance, and logarithms of Phi and of the logistic function are smooth, so that a few
+Gauss-Hermite nodes are as accurate as twenty. Derivatives in the mean are expectations of those in f (Bonnet, Price),
+from even fewer nodes, because searches for modes and proposals may be rough.
 """
 
 from __future__ import annotations
@@ -15,10 +15,10 @@ import numpy as np
 from pmgp.core.likelihoods.base import FactorizingLikelihood
 from pmgp.core.numerics.quadrature import normal_rule
 
-# Standard deviations up to which so many nodes leave an error below 2e-10 for an observation, whatever the mean.
+# Standard deviations up to which the numbers of NODES leave an error below 2e-10 for an observation with any mean.
 LIMITS = np.array([0.05, 0.1, 0.2, 0.25, 0.4, 0.5, 0.6, 0.75])
 NODES = (3, 4, 5, 6, 8, 10, 12, 16)
-# For derivatives; all observations at once take a ninth of the time of each group by itself.
+# Nodes for derivatives; one call for all observations takes a ninth of the time of a call for each group.
 ROUGH = 5
 
 
@@ -37,7 +37,7 @@ class ExpectedTerms:
     Parameters
     ----------
     constructor : callable
-        From labels to the likelihood; its log-density must be as smooth as that of a probit or logit link.
+        Makes the likelihood from labels; its log-density must be as smooth as that of a probit or logit link.
     labels : (n,) array
     order : int
         The largest number of nodes.

@@ -1,7 +1,7 @@
 """Hyper-parameters given whitened values, in the coordinates of the Gaussian at the mode of the whitened values.
 
-With v = m(theta) + L(theta)^-T w the density of theta and w is that of theta and v times |dv/dw|, whatever m and L are;
-where N(m, (L L')^-1) fits, w is independent of theta.
+With v = m(theta) + L(theta)^-T w the density of theta and w is that of theta and v times |dv/dw|, for any m and L;
+if N(m, (L L')^-1) fits, w is independent of theta.
 """
 
 from __future__ import annotations
@@ -15,7 +15,7 @@ from pmgp.core.adaptation.mode_prediction import ModePredictor
 from pmgp.core.inducing.conditional import GaussianFit, Sites, WhitenedConditional, fitted, fitted_by_sites
 from pmgp.core.transitions.base import Point
 
-# From theta, on the unconstrained scale, to its log-prior and the density of v.
+# Maps theta, on the unconstrained scale, to its log-prior and the density of v.
 ConditionalAt = Callable[[np.ndarray], tuple[float, WhitenedConditional]]
 
 
@@ -25,7 +25,7 @@ class Known(NamedTuple):
     Attributes
     ----------
     start : (k, m) array
-        Where the search for the mode began.
+        Start of the search for the mode.
     """
 
     log_prior: float
@@ -49,9 +49,9 @@ class ModeSearch(NamedTuple):
     Attributes
     ----------
     otherwise : (k, m) array
-        Where the predictor knows nothing.
+        Start if the predictor knows nothing.
     sites : Sites or None
-        In whose place there is no search: the Gaussian at each theta is the one that they give.
+        If given, there is no search: they determine the Gaussian at each theta.
     """
 
     predictor: ModePredictor | None
@@ -74,7 +74,7 @@ class ThetaDensity(NamedTuple):
     Attributes
     ----------
     conditional_at : callable
-        From theta to its log-prior and the density of v.
+        Maps theta to its log-prior and the density of v.
     w : (k, m) array
     """
 

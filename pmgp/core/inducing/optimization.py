@@ -1,8 +1,8 @@
 """Inducing inputs, a Gaussian q(v) and hyper-parameters, optimized with L-BFGS on the bound of the evidence.
 
-The start of Hensman et al. (2015), section 3: q(v) = N(m, C C') first, then together with all the others. The bound is
-E_q log p(y|f) - KL[q(v) || N(0, I)] + log p(theta). L-BFGS moves in coordinates in which q is standard normal where it
-begins: there the bound's Hessian in q is about minus the identity, however unlike each other the elements of v are.
+As in Hensman et al. (2015), section 3, q(v) = N(m, C C') is optimized first, then together with all the others. The
+bound is E_q log p(y|f) - KL[q(v) || N(0, I)] + log p(theta). L-BFGS moves in coordinates in which the initial q is
+standard normal: the bound's Hessian in q is then about minus the identity, even if the scales of v differ.
 """
 
 from __future__ import annotations
@@ -14,10 +14,10 @@ from typing import Any, NamedTuple
 import numpy as np
 from scipy.optimize import OptimizeResult, minimize
 
-# In place of the bound where there is none: lower than the last by so many times the largest gain of a step so far, and
-# by so many nats at the least. Far lower, and the line search would interpolate a step of no length.
+# If the bound does not exist, the line search gets the last bound less FALL times the largest gain of a step so far, or
+# at least FALL nats. With a far lower value it would interpolate a step of length zero.
 FALL = 4.0
-# How often L-BFGS begins anew, in coordinates of the q that it has reached, after such a place was next to a step.
+# Number of times that L-BFGS restarts, in coordinates of the q that it has reached, after it met such a point.
 BEGINNINGS = 10
 # Gain of a start, in nats, below which no further start is tried.
 GAIN = 1e-4
@@ -63,7 +63,7 @@ def bound(evaluate: Evaluate, at: Variational) -> ExpectedLogDensity:
     Parameters
     ----------
     evaluate : callable
-        From what is optimized to `ExpectedLogDensity`.
+        Maps the optimized values to an `ExpectedLogDensity`.
     """
     value, gradient = evaluate(at)
     squares = float(np.vdot(at.mean, at.mean) + np.vdot(at.factor, at.factor))
@@ -154,15 +154,15 @@ def maximized(
     Parameters
     ----------
     evaluate : callable
-        From what is optimized to `ExpectedLogDensity`.
+        Maps the optimized values to an `ExpectedLogDensity`.
     start : Variational
-        Where the bound is finite.
+        A point at which the bound is finite.
     theta, inducing : bool
         Whether these move.
     units : (d,) array
-        How far apart values of each column of Z are.
+        Scale of the values in each column of Z.
     report : callable
-        Is given the bound after each step.
+        Called with the bound after each step.
     """
     at, bounds = start, [bound(evaluate, start).value]
     for _ in range(BEGINNINGS):

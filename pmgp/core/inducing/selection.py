@@ -13,7 +13,7 @@ from collections.abc import Callable
 import numpy as np
 from scipy.cluster.vq import kmeans2, vq
 
-# As parts of the largest prior variance: pivots below are rounding.
+# Pivots below this share of the largest prior variance are rounding errors.
 NEGLIGIBLE = 1e-10
 
 
@@ -54,7 +54,7 @@ def largest_conditional_variances(
     Returns
     -------
     (m,) array of int, or fewer
-        Until what is left of the variance is rounding.
+        Fewer if the remaining variance is a rounding error.
     """
     left = variance.astype(float).copy()
     rows = np.empty((m, len(left)))

@@ -1,8 +1,9 @@
-"""Trajectories of v about its Gaussian, whose part of the motion is solved exactly.
+"""Trajectories of v about its Gaussian, for which the motion is solved exactly.
 
-In w, where the Gaussian is N(0, I), position and momentum turn about the origin, and only the rest of the density kicks
-the momentum (Beskos et al. 2011; Shahbaba et al. 2014): where the Gaussian fits, a quarter of a turn is an independent
-draw. A kick may be any function of the position, so that rough derivatives only lower the acceptance rate.
+In w, where the Gaussian is N(0, I), position and momentum rotate about the origin, and only the rest of the density
+changes the momentum, in kicks (Beskos et al. 2011; Shahbaba et al. 2014). If the Gaussian fits, a quarter of a turn
+gives an independent draw. A kick may be any function of the position, so that rough derivatives only lower the
+acceptance rate.
 """
 
 from __future__ import annotations
@@ -21,7 +22,7 @@ TARGET = 0.85
 QUARTER = 0.5 * pi
 FIRST = 0.6
 MOST_STEPS = 8
-# Lengths vary, lest a trajectory come back to where it began.
+# Lengths vary, so that trajectories do not return to their start.
 SHORTEST = 0.6
 
 

@@ -124,7 +124,7 @@ class IterativeLaplace:
 
     @property
     def _solver(self) -> ConjugateGradients:
-        # A step's error in f, in posterior deviations, must be small beside the change at which Newton's method ends.
+        # A step's error in f, in posterior deviations, must be far below the change at which Newton's method ends.
         return ConjugateGradients(0.1 * np.sqrt(self.tolerance), self.cap)
 
     @property

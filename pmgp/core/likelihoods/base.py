@@ -13,8 +13,8 @@ from pmgp.core.numerics.quadrature import TiltedMoments, tilted_moments
 class Likelihood(Protocol):
     """p(y|f) = prod_i p(y_i|f_i) with the data inside; leading axes of f are independent draws.
 
-    This is what all likelihoods have in common, whether each term depends on one latent value (`SiteLikelihood`) or on
-    several (`BlockLikelihood`). In the latter case f has the values of one latent vector after those of the other.
+    All likelihoods have these methods, whether each term depends on one latent value (`SiteLikelihood`) or on several
+    (`BlockLikelihood`). In the latter case f has the values of one latent vector after those of the other.
     """
 
     def log_likelihood(self, f: np.ndarray) -> np.ndarray:

@@ -42,7 +42,7 @@ def normal_nodes(dimension: int) -> tuple[np.ndarray, np.ndarray]:
     # Loading `scipy.stats` takes a second, which would delay the first draw of all other models.
     from scipy.stats import qmc
 
-    # Always the same points, so that what is computed with them is a function of its arguments. With mirror images and
+    # The points are always the same, so that results are functions of the arguments. With mirror images and
     # unit covariance, a density that the data do not change has its moments without error.
     half = ndtri(qmc.Sobol(dimension, scramble=True, rng=np.random.default_rng(0)).random(POINTS // 2)).T
     both = np.concatenate([half, -half], axis=1)

@@ -65,4 +65,4 @@ class Divisible(Protocol):
     """A likelihood whose terms can be computed for some of the observations without the others."""
 
     def subset(self, sites: slice) -> Self:
-        """Return the likelihood of these observations alone."""
+        """Return the likelihood of only these observations."""

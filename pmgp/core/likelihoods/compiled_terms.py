@@ -1,4 +1,4 @@
-"""Which likelihoods have compiled kernels that evaluate their terms inside longer computations."""
+"""Table of the likelihoods with compiled kernels that evaluate their terms inside longer computations."""
 
 from __future__ import annotations
 

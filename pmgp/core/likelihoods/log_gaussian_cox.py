@@ -50,7 +50,7 @@ class LogGaussianCox(FactorizingLikelihood):
         self._constant = self.y * self.log_exposure - gammaln(self.y + 1.0)
 
     def subset(self, sites: slice | np.ndarray) -> LogGaussianCox:
-        """Return the likelihood of these observations alone."""
+        """Return the likelihood of only these observations."""
         part = copy(self)
         part.y, part._constant = self.y[sites], self._constant[sites]
         part.log_exposure = np.broadcast_to(self.log_exposure, self.y.shape)[sites]

@@ -50,7 +50,7 @@ class MultinomialLogit:
         self.data = np.ascontiguousarray(np.concatenate([ordered, constants[None, :]]))
 
     def subset(self, sites: slice) -> MultinomialLogit:
-        """Return the likelihood of these observations alone."""
+        """Return the likelihood of only these observations."""
         part = copy(self)
         part.data, part.trials = self.data[:, sites], self.trials[sites]
         return part

@@ -1,4 +1,4 @@
-"""A likelihood of linear predictors several of which may be the same latent value.
+"""A likelihood of linear predictors, of which several may be the same latent value.
 
 Observations that share a row of the design share an element of f. The likelihood knows an element for each observation,
 eta_i = f_{k(i)}; its terms are summed over the observations of each element.
@@ -18,12 +18,12 @@ from pmgp.core.numerics.quadrature import TiltedMoments, tilted_moments
 
 @dataclass(frozen=True, eq=False)
 class SharedSites:
-    """Which element of f each observation looks at.
+    """The element of f on which each observation depends.
 
     Attributes
     ----------
     where : (N,) array of int
-        From 0 to n - 1, or n for an observation that looks at none: its predictor is zero, and its term is counted at
+        From 0 to n - 1, or n for an observation without an element: its predictor is zero, and its term is counted at
         the first element.
     sites : int
         Number n of elements.
@@ -35,7 +35,7 @@ class SharedSites:
 
     @cached_property
     def complete(self) -> bool:
-        """Whether each observation looks at an element."""
+        """Whether each observation depends on an element."""
         return bool((self.where < self.sites).all())
 
     @cached_property
@@ -55,7 +55,7 @@ class SharedSites:
         return sparse.csr_array((np.ones(number), places), shape=(self.sites, number))
 
     def take(self, f: np.ndarray, where: np.ndarray) -> np.ndarray:
-        """Return the predictors of observations that look at given elements: (..., n) -> (..., len(where))."""
+        """Return the predictors of observations that depend on given elements: (..., n) -> (..., len(where))."""
         if self.complete:
             return f[..., where]
         return np.concatenate([f, np.zeros((*f.shape[:-1], 1))], axis=-1)[..., where]
@@ -65,7 +65,7 @@ class SharedSites:
         return self.take(f, self.where)
 
     def collect(self, values: np.ndarray) -> np.ndarray:
-        """Sum what belongs to observations over those of each element: (..., N) -> (..., n)."""
+        """Sum values of observations over those of each element: (..., N) -> (..., n)."""
         if values.ndim == 1:
             return self._sums @ values
         return (self._sums @ values.reshape(-1, values.shape[-1]).T).T.reshape(*values.shape[:-1], self.sites)
@@ -83,7 +83,7 @@ class SharedSites:
         return self._parts[key]
 
     def __getstate__(self) -> dict[str, Any]:
-        """Leave behind what is found again when it is needed."""
+        """Return the state without the cache."""
         return {"where": self.where, "sites": self.sites, "_parts": {}}
 
 
@@ -102,7 +102,7 @@ class SharingLikelihood:
 
     @property
     def separate(self) -> bool:
-        """Whether each term depends on one latent value alone."""
+        """Whether each term depends on only one latent value."""
         return bool(self.inner.separate)
 
     def log_likelihood(self, f: np.ndarray) -> np.ndarray:
@@ -162,7 +162,7 @@ class _Part(NamedTuple):
     Attributes
     ----------
     where : array of int
-        Which of the elements each looks at.
+        Index of each one's element among these.
     """
 
     whole: SharingLikelihood

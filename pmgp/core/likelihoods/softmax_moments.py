@@ -1,8 +1,8 @@
 """Moments of softmax terms; with more than three classes, at nodes about the modes of the tilted densities.
 
 With more than three classes, nodes about q's marginal would feed back: if it is narrower than the tilted density, the
-moments are too narrow as well, and the next sweep narrows q. The mode, and half of the curvature there, depend on the
-cavity alone, and the nodes are then at least as wide as the tilted density nearly everywhere.
+moments are too narrow as well, and the next sweep narrows q. The mode, and half of the curvature there, depend only
+on the cavity, and the nodes are then at least as wide as the tilted density nearly everywhere.
 """
 
 from __future__ import annotations

@@ -45,7 +45,7 @@ class StochasticVolatility(FactorizingLikelihood):
             self.log_square = 2.0 * np.log(np.abs(check_finite(y)))
 
     def subset(self, sites: slice | np.ndarray) -> StochasticVolatility:
-        """Return the likelihood of these observations alone."""
+        """Return the likelihood of only these observations."""
         part = copy(self)
         part.log_square = self.log_square[sites]
         return part

@@ -95,7 +95,7 @@ class Evaluator:
     approximation : Approximation
     persistent : bool
         Whether to fit again from the approximation's own start if a fit from the predicted start fails: for a chain
-        that other samplers may move to places where it would not go by itself.
+        that other samplers may move to regions that it would not reach.
     """
 
     def __init__(self, model: LatentModel, approximation: Approximation, persistent: bool = False) -> None:

@@ -2,7 +2,7 @@
 
 As in `core.estimators.sequential`, where q is dense, the product of the mean weights is an unbiased estimate of
 p(y|theta), and particles look ahead because q knows all sites. In one dimension an estimate is O(n). There a retained
-path draws its ancestors anew; otherwise its end would hardly ever move.
+path gets new ancestors; otherwise its end would hardly ever move.
 """
 
 from __future__ import annotations

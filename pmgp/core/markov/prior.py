@@ -184,7 +184,7 @@ class PrecisionPosterior(ShrunkPosterior):
 
     @property
     def largest_variance(self) -> np.ndarray:
-        """Variances of f without one of the sites, as of a prior that is conditioned: (n,)."""
+        """Variances of f without one of the sites, as in `PrecisionConditioning`: (n,)."""
         return self.shrinkage.diagonal() / self.inverse_diagonal
 
     def conditioned(self) -> PrecisionConditioning:

@@ -130,7 +130,7 @@ class SparsePattern:
         return True
 
     def __reduce__(self) -> tuple[Any, tuple[Any, ...]]:
-        """Pickle the constructor's arguments alone."""
+        """Pickle only the constructor's arguments."""
         return SparsePattern, (self._given, self.design)
 
     @property

@@ -41,7 +41,7 @@ class Line(NamedTuple):
     Attributes
     ----------
     frequency : float
-        Radians per unit of time; zero for the Matern kernel alone.
+        Radians per unit of time; zero for a Matern kernel without a cosine.
     """
 
     order: float

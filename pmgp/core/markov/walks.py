@@ -60,7 +60,7 @@ class ChainWalk:
     draws, width : int
         Number of particles, and of sites in a group.
     kept : (T, d) array, optional
-        The first particle's path less q's mean, if it is kept. Its ancestor is drawn anew when particles are resampled
+        The first particle's path less q's mean, if it is kept. It gets a new ancestor when particles are resampled
         (Lindsten, Jordan and Schon 2014).
     """
 

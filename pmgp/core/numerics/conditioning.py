@@ -1,7 +1,6 @@
-"""A normal vector conditioned on Gaussian sites, in the form of `core.gaussians.sites`: compiled, or with NumPy.
+"""A normal vector conditioned on Gaussian sites, in the form of `core.gaussians.sites`, with compiled kernels.
 
-W is the diagonal matrix of the sites' precisions, and B = I + W^1/2 K W^1/2. A function named `_like_this` computes the
-same as the compiled kernel of that name, in the same memory.
+W is the diagonal matrix of the sites' precisions, and B = I + W^1/2 K W^1/2.
 """
 
 from __future__ import annotations
@@ -20,7 +19,7 @@ from pmgp.core.numerics.ledger import record, record_several
 def condition(
     covariance: np.ndarray, prior_mean: np.ndarray, linear: np.ndarray, precision: np.ndarray, memory: np.ndarray
 ) -> tuple[np.ndarray, float] | None:
-    """Factorize B in the memory given; the mean, and log-determinant of B, or None where B is indefinite.
+    """Factorize B in given memory; return the mean and the log-determinant of B, or None if B is indefinite.
 
     With centered sites b' = b - W m and c = B^-1 W^1/2 K b', the mean is m + W^-1/2 c: B c = W^1/2 K b' gives
     K W^1/2 c = W^-1/2 (W^1/2 K b' - c), so that the second product with K cancels. Needs positive precisions.
@@ -53,8 +52,8 @@ def swept(
 ) -> tuple[int, int, float, float, float]:
     """Make whole sweeps with a kernel, which changes sites, mean and factor.
 
-    Returned are its status, the number of sweeps, the log-evidence before the last one, the log-determinant of B, and
-    the log of the integral of the prior times the sites.
+    It returns the kernel's status, the number of sweeps, the log-evidence before the last one, the log-determinant of
+    B, and the log of the integral of the prior times the sites.
 
     Parameters
     ----------
@@ -64,7 +63,7 @@ def swept(
         Lower triangle of K.
     prior_mean : (n,) array
     log_determinant : float
-        Log determinant of B; not a number where that is not factorized yet.
+        Log-determinant of B; NaN if B is not factorized yet.
     settings : tuple
         Settings of the kernel.
     sites : (2, n) array
@@ -90,7 +89,7 @@ def stepped(
 ) -> tuple[int, float, float] | None:
     """Run Newton's method in a kernel, which writes sites, mean and factor.
 
-    Returned are the number of steps, the log-evidence, and the log-determinant of B; None where that is indefinite.
+    It returns the number of steps, the log-evidence, and the log-determinant of B; None if B is indefinite.
 
     Parameters
     ----------
@@ -124,8 +123,8 @@ def deviations(
 
     With u = L e1 and c = B^-1 (W^1/2 u + e2), the vector u - K W^1/2 c has the covariance (K^-1 + W)^-1, for e1 and e2
     standard normal; all draws are columns of one matrix. As B c is known, the product with K cancels here, too:
-    the vector is W^-1/2 (c - e2). Beside a site that says next to nothing that is a difference of equals, and the
-    product is made.
+    the vector is W^-1/2 (c - e2). If a site says almost nothing, this is a difference of nearly equal numbers, and the
+    product is computed.
 
     Parameters
     ----------
@@ -133,7 +132,7 @@ def deviations(
         L, K and the factor of B: their transposes, in C order; the upper triangles are read.
     precision : (n,) array
     normals : (2, size, n) array
-        In C order; they are lost.
+        In C order; overwritten.
     """
     out = np.empty(normals.shape[1:])
     known = transposed_prior_factor, transposed, transposed_factor, precision

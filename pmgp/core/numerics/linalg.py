@@ -1,7 +1,7 @@
 """Every LAPACK and BLAS call of the project that matters, with the O(n^3) ones counted (`ledger.py`).
 
-Symmetric matrices and triangular factors are Fortran-ordered and live in their *lower* triangle; what is
-above the diagonal is never read. Counts follow Table 2 of the pseudo-marginal article: #C Cholesky
+Symmetric matrices and triangular factors are Fortran-ordered and stored in their *lower* triangle; elements above the
+diagonal are never read. Counts follow Table 2 of the pseudo-marginal article: #C Cholesky
 factorizations, #I inversions, #M products of two n x n matrices. The only O(n^2) operations counted are products of a
 symmetric matrix with vectors, which dominate the cost of iterative methods.
 """
@@ -130,7 +130,7 @@ def triangular_inverse(factor: np.ndarray) -> np.ndarray:
 def inverse(factor: np.ndarray) -> np.ndarray:
     """Return the lower triangle of ``(L L')^-1`` from the factor.
 
-    LAPACK's own routine would spend most of its time on the triangle's inverse: see :func:`_triangular_inverse`.
+    LAPACK's own routine would spend most of its time on the triangle's inverse: see :func:`triangular_inverse`.
     """
     record("inverse")
     return dlauum(triangular_inverse(factor), lower=1, overwrite_c=1)[0]

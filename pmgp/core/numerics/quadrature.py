@@ -17,7 +17,7 @@ RESOLUTION = 0.03
 
 
 class TiltedMoments(NamedTuple):
-    """Return the moments of the densities proportional to ``p(y_i|f_i) N(f_i|mean, variance)``, for each site.
+    """The moments of the densities proportional to ``p(y_i|f_i) N(f_i|mean, variance)``, for each site.
 
     Attributes
     ----------

@@ -2,7 +2,7 @@
 
 OpenBLAS starts as many threads as the machine has cores. Below a thousand points, a second thread saves a single chain
 on an idle machine a quarter of its time. If chains or other programs run side by side, threads that wait for each other
-cost many times as much as the computation.
+take many times as long as the computation.
 """
 
 from __future__ import annotations

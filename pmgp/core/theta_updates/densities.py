@@ -92,7 +92,7 @@ class ThetaDensity:
         return None if factor is None else point._replace(metric_factor=factor)
 
     def _given(self, theta: np.ndarray) -> tuple[float, LatentPart] | None:
-        """Return the log of the factor beside p(theta) and theta's latent part, or None if the density is zero."""
+        """Return the log of the density over p(theta), with theta's latent part, or None if the density is zero."""
         raise NotImplementedError
 
     def _slope(self, point: Point) -> np.ndarray:

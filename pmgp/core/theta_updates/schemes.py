@@ -1,4 +1,4 @@
-"""Schemes that update theta beside f: sufficient, ancillary, interweaving, surrogate and joint.
+"""Schemes that alternate with updates of f: sufficient, ancillary, interweaving, surrogate and joint.
 
 Each is a sequence of stages; in each stage theta moves in a conditional density. See section 2 of the comparative
 evaluation.

@@ -21,10 +21,10 @@ from pmgp.core.transitions.mixture import IndependenceMixture, LearnedMixture
 
 # Component number of trajectories, after those of the mixture.
 TRAJECTORY = 2
-# Fractions of tuning from which turns are measured, and measured afresh, when both kinds have their final form.
+# Fractions of tuning from which turns are measured, and at which measurement restarts: both kinds are then final.
 MEASURED_FROM, RESTARTED_AT = 0.2, 0.5
 REFIT_EVERY = 25
-# The better kind would be best alone; the other one guards against regions that tuning has not seen.
+# The better kind without the other would be best; the other guards against regions that tuning has not seen.
 BOUNDS_OF_SHARE = (0.1, 0.9)
 # Prices in evaluations: of a trajectory's step with its gradient, and of the correction after any turn.
 GRADIENT, REST = 1.67, 1.5

@@ -88,7 +88,7 @@ class MetricDensity(Density, Protocol):
 class AdaptiveTransition(Protocol):
     """A transition that leaves any density invariant, by detailed balance, and learns while a chain tunes.
 
-    A transition that is invariant without detailed balance, such as a scan in a fixed order, may move theta beside f,
+    A transition that is invariant without detailed balance, such as a scan in a fixed order, may move theta given f,
     but not on a screen: the correction of a surrogate's moves assumes that they are reversible.
 
     The learned state is a separate value, which the chain keeps: the same transition serves several chains and

@@ -150,7 +150,7 @@ def _weight(walk: tuple[float, ...], independent: tuple[float, ...], dimension: 
         return 0.0
     gain = _independent_efficiency(float(np.mean(independent)))
     other = _walk_efficiency(float(np.mean(walk)) if walk else 0.0, dimension)
-    # The better component would be best alone; the other one guards against regions that tuning has not seen.
+    # The better component without the other would be best; the other guards against regions that tuning has not seen.
     return float(np.clip(gain**2 / (gain**2 + other**2), BOUNDS_OF_INDEPENDENCE[0], largest))
 
 

@@ -174,8 +174,8 @@ def grown(
 ) -> None:
     """Write draws of x - mu for some blocks one after another, given the block that follows.
 
-    Draws stand beside each other, so that the processor makes several at a time. Normals are those of NumPy's
-    generator, whose own loop takes three times as long.
+    The draws of an element are adjacent in memory, so that the loop is vectorized. Normals come from NumPy's generator,
+    whose own loop takes three times as long.
 
     - inverse, gain (s, d, d): inverse and gain of these blocks
     - following (d, draws): draws of the block that follows; zeros where there is none
@@ -251,13 +251,13 @@ def observe(where: np.ndarray, loading: np.ndarray, values: np.ndarray, out: np.
 
 @kernel(NOTHING, COUNTS, ROWS, BLOCKS, WRITTEN_ROWS)
 def observe_particles(where: np.ndarray, loading: np.ndarray, values: np.ndarray, out: np.ndarray) -> None:
-    """Write the same for draws that stand beside each other.
+    """Write h_i' x for each site and draw, for draws that are adjacent in memory.
 
     Shapes: where (n,) of int; loading (n, d); values (T, d, draws); out (draws, n).
     """
     d, draws = values.shape[1:]
     for begin in range(0, len(where), LINE):
-        # What is written for a draw lies together in the cache.
+        # The values written for a draw share a line of the cache.
         end = min(begin + LINE, len(where))
         for m in range(draws):
             for site in range(begin, end):

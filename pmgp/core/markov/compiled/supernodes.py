@@ -38,7 +38,7 @@ def relative_positions(
     begin: int,
     relative: np.ndarray,
 ) -> int:
-    """Find where rows stand in a supernode that has some of them as columns; return how many are its columns.
+    """Find the positions of rows in a supernode; return the end of those that are also its columns.
 
     - first, node, starts, rows: as for :func:`factorize`
     - below (r,) of int: rows in increasing order

@@ -105,7 +105,7 @@ def renewing(slice_move: Kernel, weighed: Kernel, terms: Any) -> Kernel:
         log_weights: np.ndarray,
         weights: np.ndarray,
     ) -> tuple[float, bool, int]:
-        """Make a slice move, and draws beside it.
+        """Make a slice move, and draws that are weighed with its result.
 
         - linear, precision, mean (n,): sites b and w, and the mean
         - prior_factor, covariance, factor (n, n): L, K and the factor of B
