@@ -9,9 +9,9 @@ import pytest
 from numpy.testing import assert_array_equal
 
 from pmgp.core.estimators import AnnealedImportanceSampling, ImportanceSampling
+from pmgp.core.estimators.importance import renewed
 from pmgp.core.gaussians import Conditioning, DensePrior
 from pmgp.core.latent_updates import EllipticalSliceUpdate
-from pmgp.core.marginal.renewal import renewed
 from pmgp.core.numerics.ledger import counted
 from tests.kernels.references import by_numpy
 from tests.kernels.test_agreement import CONDITIONS, SIZES, problem

@@ -218,17 +218,34 @@ def _weighed(q: Posterior, likelihood: Likelihood, deviations: np.ndarray, paire
     found = q.weighed(likelihood, deviations, paired)
     if found is not None:
         return WeightedParticles.of(*found)
-    particles = np.empty((2 * len(deviations) if paired else len(deviations), len(q.mean)))
-    _about(q.mean, deviations, paired, particles)
+    number = len(deviations)
+    particles = np.empty((2 * number if paired else number, len(q.mean)))
+    np.add(q.mean, deviations, out=particles[:number])
+    if paired:
+        np.subtract(q.mean, deviations, out=particles[number:])
     log_weights = q.log_weights(likelihood, particles)
     return WeightedParticles.weighed(particles, np.where(np.isnan(log_weights), -np.inf, log_weights))
 
 
-def _about(mean: np.ndarray, deviations: np.ndarray, paired: bool, particles: np.ndarray) -> None:
-    number = len(deviations)
-    np.add(mean, deviations, out=particles[:number])
-    if paired:
-        np.subtract(mean, deviations, out=particles[number:])
+def renewed(
+    rng: np.random.Generator,
+    particle: np.ndarray,
+    q: Posterior,
+    likelihood: Likelihood,
+    estimator: Any,
+    draws: int | None,
+) -> tuple[np.ndarray, WeightedParticles, np.ndarray] | None:
+    """Move a draw of f by a slice and estimate given it, in one kernel, or return None if there is no kernel for that.
+
+    It returns the moved draw, the estimate whose first particle it is, and a particle picked by weight, each of shape
+    (n,). The kernel uses random numbers in the order of the separate steps.
+    """
+    # An estimator derived from this one may make other estimates.
+    if type(estimator) is not ImportanceSampling:
+        return None
+    number = number_of_draws(estimator.draws if draws is None else draws)
+    found = q.renewed(rng, particle, likelihood, number, estimator.antithetic and number > 1)
+    return None if found is None else (found[0], WeightedParticles.of(*found[1]), found[2])
 
 
 def log_mean_exp(values: np.ndarray) -> np.ndarray:

@@ -1,4 +1,4 @@
-"""The protocol of the transitions of f."""
+"""The protocol of the transitions of f, and a check of their options."""
 
 from __future__ import annotations
 
@@ -43,3 +43,9 @@ class LatentUpdate(Protocol):
         self, rng: np.random.Generator, point: Point, target: Any, step_size: float
     ) -> tuple[Point, TransitionInfo]:
         """Make one transition; return the new point, whose payload is f, and a report."""
+
+
+def check_name(given: str, known: tuple[str, ...], argument: str) -> None:
+    """Refuse an unknown name of an option."""
+    if given not in known:
+        raise ValueError(f"{argument} must be one of {', '.join(known)}, not {given!r}")

@@ -15,7 +15,7 @@ import numpy as np
 
 from pmgp.core.approximations import Laplace
 from pmgp.core.gaussians import Gaussian, Prior
-from pmgp.core.latent_updates.names import check_name
+from pmgp.core.latent_updates.base import check_name
 from pmgp.core.likelihoods.base import Likelihood
 from pmgp.core.transitions.base import Point, TransitionInfo
 from pmgp.core.transitions.elliptical_slice import slice_on_ellipse

@@ -9,6 +9,7 @@ from typing import ClassVar
 import numpy as np
 
 from pmgp.core.gaussians import Prior
+from pmgp.core.latent_updates.base import check_name
 from pmgp.core.latent_updates.coordinates import (
     LatentDensity,
     ScaledDensity,
@@ -16,7 +17,6 @@ from pmgp.core.latent_updates.coordinates import (
     scaled_by_posterior,
     scaled_by_prior,
 )
-from pmgp.core.latent_updates.names import check_name
 from pmgp.core.likelihoods.base import Likelihood
 from pmgp.core.transitions.adaptive import check_leapfrog
 from pmgp.core.transitions.base import Point, TransitionInfo

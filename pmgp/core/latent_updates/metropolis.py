@@ -8,8 +8,8 @@ from typing import ClassVar
 import numpy as np
 
 from pmgp.core.gaussians import Prior
+from pmgp.core.latent_updates.base import check_name
 from pmgp.core.latent_updates.coordinates import LatentDensity, ScaledDensity, latent, scaled_by_prior
-from pmgp.core.latent_updates.names import check_name
 from pmgp.core.likelihoods.base import Likelihood
 from pmgp.core.transitions.base import Point, TransitionInfo
 from pmgp.core.transitions.metropolis_hastings import metropolis_choice, random_walk

@@ -8,8 +8,8 @@ from typing import ClassVar
 import numpy as np
 
 from pmgp.core.gaussians import Prior
+from pmgp.core.latent_updates.base import check_name
 from pmgp.core.latent_updates.metrics import METRICS, MovingMetricDensity
-from pmgp.core.latent_updates.names import check_name
 from pmgp.core.likelihoods.base import Likelihood
 from pmgp.core.transitions.adaptive import check_leapfrog
 from pmgp.core.transitions.base import Point, TransitionInfo

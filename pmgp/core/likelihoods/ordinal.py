@@ -115,9 +115,5 @@ class OrdinalProbit(FactorizingLikelihood):
         return self._between(self.lower, self.upper, f)
 
     def _between(self, lower: np.ndarray, upper: np.ndarray, f: np.ndarray) -> NormalInterval:
-        return _interval(lower, upper, self.noise, f)
-
-
-def _interval(lower: np.ndarray, upper: np.ndarray, noise: np.ndarray | float, f: np.ndarray) -> NormalInterval:
-    """Return the interval in which the noise lies, in standard deviations."""
-    return NormalInterval((lower - f) / noise, (upper - f) / noise, (upper - lower) / noise)
+        """Return the interval in which the noise lies, in standard deviations."""
+        return NormalInterval((lower - f) / self.noise, (upper - f) / self.noise, (upper - lower) / self.noise)

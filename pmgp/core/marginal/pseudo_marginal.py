@@ -27,9 +27,9 @@ import numpy as np
 
 from pmgp.core.adaptation.mode_prediction import Predictor
 from pmgp.core.estimators.base import Estimate, Estimator, SharesDraws
+from pmgp.core.estimators.importance import renewed
 from pmgp.core.latent_updates.elliptical_slice import EllipticalSliceUpdate
 from pmgp.core.marginal.evaluation import Evaluator, Indefinite, Ready
-from pmgp.core.marginal.renewal import renewed
 from pmgp.core.marginal.screen import ScreenDensity
 from pmgp.core.numerics.storable import storable
 from pmgp.core.transitions.base import AdaptiveTransition, Point, TransitionInfo
@@ -227,19 +227,8 @@ class PseudoMarginalChain:
             latent = self._move_latent(rng, state, current)
             return self.refresh(rng, state._replace(particle=latent), current, frozen), latent
         latent = self._move_latent(rng, state, current, shared[: self.latent_moves])
-        return self._refreshed(rng, state, current, latent, shared[self.latent_moves :], sharing), latent
-
-    def _refreshed(
-        self,
-        rng: np.random.Generator,
-        state: State,
-        current: Ready,
-        latent: np.ndarray,
-        deviations: np.ndarray,
-        sharing: SharesDraws,
-    ) -> State:
-        estimate = sharing.estimate_from(current.approximation, current.likelihood, latent, deviations)
-        return self._state(rng, current, estimate, state.iteration)
+        known = current.approximation, current.likelihood, latent, shared[self.latent_moves :]
+        return self._state(rng, current, sharing.estimate_from(*known), state.iteration), latent
 
     def estimator_of(self, frozen: Frozen) -> Estimator:
         """Return the estimator that tuning has chosen, or the chain's own."""

@@ -101,7 +101,11 @@ class ContrastShrinkage:
         """Return S x: (C n,) or (C n, k), of the same shape."""
         own = self._conditioned(_rows(x.reshape(x.shape[0], -1).T, len(self.scale)))
         summed = np.einsum("ci,cki->ki", self.scale, own)
-        common = linalg.cholesky_solve(self.factor, summed[0])[None, :] if len(summed) == 1 else self._common(summed)
+        common = (
+            linalg.cholesky_solve(self.factor, summed[0])[None, :]
+            if len(summed) == 1
+            else _solved(self.common, summed.T).T
+        )
         found = self._conditioned(self.scale[:, None, :] * common, own)
         return found.swapaxes(1, 2).reshape(x.shape)
 
@@ -114,19 +118,12 @@ class ContrastShrinkage:
         """
         number = len(self.scale)
         of_prior, blocks = _rows(u, number), _rows(e, number)
-        self._balance(of_prior, blocks)
-        return self._conditioned(blocks, of_prior).swapaxes(0, 1).reshape(u.shape)
-
-    def _balance(self, u: np.ndarray, e: np.ndarray) -> None:
-        """Turn normals into x + D 1 z: (C, k, n) arrays."""
         n = self.scale.shape[1]
-        known = self.weighted.reshape(-1, n), *vectors(self.scale, self.common.T), u.reshape(-1, n)
-        compiled("contrasts.balanced")(*known, e.reshape(-1, n))
-        record("matvec", e.size // n)
-
-    def _common(self, summed: np.ndarray) -> np.ndarray:
-        """Return M^-1 times rows: (k, n)."""
-        return _solved(self.common, summed.T).T
+        known = self.weighted.reshape(-1, n), *vectors(self.scale, self.common.T), of_prior.reshape(-1, n)
+        # The normals become x + D 1 z.
+        compiled("contrasts.balanced")(*known, blocks.reshape(-1, n))
+        record("matvec", blocks.size // n)
+        return self._conditioned(blocks, of_prior).swapaxes(0, 1).reshape(u.shape)
 
     def _conditioned(self, x: np.ndarray, out: np.ndarray | None = None) -> np.ndarray:
         """Add the T_c x_c, where T uses D alone, to `out`: (C, k, n), rows of each block."""

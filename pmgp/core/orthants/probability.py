@@ -164,22 +164,10 @@ def recursion(problem: TruncatedNormal, method: str) -> Recursion:
     return RECURSIONS[method](problem, ordered(problem.correlation, *problem.limits))
 
 
-def _twisted(problem: TruncatedNormal, taken: Ordered) -> Recursion:
-    return twisted(taken, *matched_limits(problem))
-
-
-def _plain(problem: TruncatedNormal, taken: Ordered) -> Recursion:
-    return twisted(taken, *np.zeros((2, problem.size)))
-
-
-def _tilted(problem: TruncatedNormal, taken: Ordered) -> Recursion:
-    return tilted(taken, saddle_point(taken))
-
-
 RECURSIONS: dict[str, Callable[[TruncatedNormal, Ordered], Recursion]] = {
-    "ep": _twisted,
-    "ghk": _plain,
-    "tilted": _tilted,
+    "ep": lambda problem, taken: twisted(taken, *matched_limits(problem)),
+    "ghk": lambda problem, taken: twisted(taken, *np.zeros((2, problem.size))),
+    "tilted": lambda problem, taken: tilted(taken, saddle_point(taken)),
 }
 POPULATIONS_OF: dict[str, Callable[[np.random.Generator, Ordered, int], Particles]] = {
     "smc": sequential_monte_carlo,
