@@ -9,19 +9,12 @@ from typing import Any
 def resolve(given: Any, names: Mapping[str, Callable[[], Any]], protocol: type, what: str) -> Any:
     """Return an algorithm that is given by name or as an object.
 
-    Parameters
-    ----------
-    given : str or object
-        A name, or an object with the methods and attributes of the protocol.
-    names : mapping
-        The family's own table: a constructor for each name. Empty for a family whose members are given as objects only.
-    what : str
-        The family's name in error messages.
+    - `given`: a name, or an object with the methods and attributes of the protocol
+    - `names`: the family's own table: a constructor for each name. Empty for a family whose members are given as
+      objects only
+    - `what`: the family's name in error messages
 
-    Raises
-    ------
-    ValueError
-        For an unknown name, and for an object that lacks methods or attributes of the protocol.
+    Raises ValueError for an unknown name, and for an object that lacks methods or attributes of the protocol.
     """
     known = ", ".join(sorted(names))
     if names and isinstance(given, str):

@@ -38,12 +38,8 @@ LARGEST_SPREAD = 1.0
 class Visited:
     """The last visited positions, with their log-densities.
 
-    Attributes
-    ----------
-    count : int
-        Number of all values that were added.
-    table : (size, dimension + 1) array
-        Positions, and the log-density in the last column.
+    `count`: number of all values that were added; `table` (size, dimension + 1): positions, and the log-density in the
+    last column.
     """
 
     dimension: int
@@ -72,17 +68,9 @@ class Visited:
 class Emulator:
     """A quadratic, and a Gaussian process with a squared exponential kernel, in whitened coordinates.
 
-    Parameters
-    ----------
-    location : (dimension,) array
-    inverse_factor : (dimension, dimension) array
-        z = inverse_factor (theta - location).
-    linear : (dimension,) array
-    square : (dimension, dimension) array
-        The quadratic is constant + z' linear + z' square z.
-    nodes : (m, dimension) array
-        Whitened coordinates divided by the length-scale.
-    weights : (m,) array
+    `location` (dimension,); `inverse_factor` (dimension, dimension): z = inverse_factor (theta - location); `linear`
+    (dimension,); `square` (dimension, dimension): the quadratic is constant + z' linear + z' square z; `nodes` (m,
+    dimension): whitened coordinates divided by the length-scale; `weights` (m,).
     """
 
     location: np.ndarray
@@ -107,10 +95,8 @@ def fitted(visited: Visited, location: np.ndarray, inverse_factor: np.ndarray) -
     The nodes are pivots of the kernel's Cholesky factor, which lie apart. The length-scale is the one with the smallest
     error at the other points.
 
-    Parameters
-    ----------
-    location, inverse_factor : arrays of shapes (dimension,) and (dimension, dimension)
-        Whitening: z = inverse_factor (theta - location).
+    `location`, `inverse_factor` arrays of shapes (dimension,) and (dimension, dimension): whitening: z = inverse_factor
+    (theta - location).
     """
     positions, values = visited.values
     if len(values) < FEWEST:

@@ -13,10 +13,7 @@ from pmgp.core.numerics.storable import storable
 class JumpValues(NamedTuple):
     """Sums over transitions of one kind.
 
-    Attributes
-    ----------
-    squares : (dimension,) array
-        Sums of squared jumps.
+    `squares` (dimension,): sums of squared jumps.
     """
 
     squares: np.ndarray

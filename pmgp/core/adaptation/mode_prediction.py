@@ -48,22 +48,13 @@ class SameStart(NamedTuple):
 class ModePredictor:
     """Least squares of modes (or sites) on theta, accumulated as normal equations.
 
-    Parameters
-    ----------
-    dimension : int
-        Length of theta.
-    size : int
-        Length of the prediction: n for a mode, 2n for sites.
-    location : (dimension,) array
-    scale : (dimension,) array
-        Theta is standardized with these before its powers are taken.
+    - `dimension`: length of theta
+    - `size`: length of the prediction: n for a mode, 2n for sites
+    - `location` (dimension,)
+    - `scale` (dimension,): theta is standardized with these before its powers are taken
 
-    Attributes
-    ----------
-    gram : (p, p) array
-    cross : (p, size) array
-    coefficients : (p, size) array or None
-        None until :meth:`solve` was called with enough data.
+    `gram` (p, p); `cross` (p, size); `coefficients` (p, size) or None: set when :meth:`solve` was called with enough
+    data.
     """
 
     dimension: int

@@ -18,14 +18,8 @@ WINDOWS = (0.25, 0.5, 0.75)
 class Scaling(NamedTuple):
     """A step size, and a factor F of the covariance of the draws: x = F^-1 theta has about the same scale everywhere.
 
-    Attributes
-    ----------
-    factor : (dimension, dimension) array
-        F, lower triangular.
-    moments : Moments
-        Moments of the positions since F was last changed.
-    length : int
-        Number of tuning iterations.
+    `factor` (dimension, dimension): F, lower triangular; `moments`: moments of the positions since F was last changed;
+    `length`: number of tuning iterations.
     """
 
     step_size: StepSize

@@ -17,11 +17,7 @@ from pmgp.core.numerics.storable import storable
 class SquaredJumps(NamedTuple):
     """Sums of squared jumps of candidate lengths.
 
-    Attributes
-    ----------
-    candidates : (k,) array of int
-        Largest numbers of leapfrog steps.
-    totals, counts : (k,) array
+    `candidates` (k,) of int: largest numbers of leapfrog steps; `totals`, `counts` (k,).
     """
 
     candidates: np.ndarray

@@ -17,12 +17,8 @@ AVERAGING = 0.75
 class StepSize(NamedTuple):
     """Robbins-Monro on the log of the step size, and the average of its iterates.
 
-    Attributes
-    ----------
-    log_step : float
-        Log of the step size during tuning.
-    log_average : float
-        Log of the step size after tuning; later iterates weigh more, as in Hoffman and Gelman (2014).
+    - `log_step`: log of the step size during tuning
+    - `log_average`: log of the step size after tuning; later iterates weigh more, as in Hoffman and Gelman (2014)
     """
 
     log_step: float

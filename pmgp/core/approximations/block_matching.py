@@ -27,24 +27,14 @@ SMALLEST_CAVITY = 1e-8
 class BlockCavities(NamedTuple):
     """q's marginals and q without each of its sites, in d contrasts.
 
-    Attributes
-    ----------
-    mean : (n, d) array
-        Means of the cavities.
-    covariance, precision : (n, d, d) array
-        Covariances of the cavities, and their inverses.
-    marginal_mean : (n, d) array
-        Means of q.
-    marginal_covariance : (n, d, d) array
-        Covariances of q.
-    site : (n, d, d) array
-        Precisions of the sites.
-    linear : (n, d) array
-        Linear parameters of the sites.
-    sound : (n,) array
-        Whether the cavity is a normal distribution; if not, q's marginal replaces it.
-    log_site : (n,) array
-        Log of the integral of the cavity times the site; zero where q's marginal replaces the cavity.
+    - `mean` (n, d): means of the cavities
+    - `covariance`, `precision` (n, d, d): covariances of the cavities, and their inverses
+    - `marginal_mean` (n, d): means of q
+    - `marginal_covariance` (n, d, d): covariances of q
+    - `site` (n, d, d): precisions of the sites
+    - `linear` (n, d): linear parameters of the sites
+    - `sound` (n,): whether the cavity is a normal distribution; if not, q's marginal replaces it
+    - `log_site` (n,): log of the integral of the cavity times the site; zero where q's marginal replaces the cavity
     """
 
     mean: np.ndarray
@@ -61,9 +51,7 @@ class BlockCavities(NamedTuple):
 class MatchedBlocks(NamedTuple):
     """Sites that match the moments of q, and expectation propagation's log p(y|theta) for the sites they replace.
 
-    Attributes
-    ----------
-    linear : (C n,) array
+    `linear` (C n,).
     """
 
     linear: np.ndarray
@@ -74,15 +62,9 @@ class MatchedBlocks(NamedTuple):
 def match_block_moments(q: BlockApproximation, likelihood: BlockLikelihood, sweeps: int) -> BlockApproximation | None:
     """Match the marginal moments of q in a fixed number of sweeps, starting from its sites.
 
-    Parameters
-    ----------
-    likelihood : BlockLikelihood
-        If it does not know its tilted moments, q is returned as it is.
+    `likelihood`: if it does not know its tilted moments, q is returned as it is.
 
-    Returns
-    -------
-    BlockApproximation or None
-        The new q, with the log-evidence of the old one; None where K turns out to be indefinite.
+    Returns the new q, with the log-evidence of the old one; None where K turns out to be indefinite.
     """
     conditioned = BlockConditioning(q.prior)
     current: BlockApproximation = q
@@ -102,10 +84,7 @@ def matched_blocks(q: BlockApproximation, likelihood: BlockLikelihood, share: fl
 
     Precisions that are expected curvatures move a `share` of the way, and means all of it.
 
-    Raises
-    ------
-    UnknownMomentsError
-        If the likelihood does not know its tilted moments.
+    Raises UnknownMomentsError if the likelihood does not know its tilted moments.
     """
     contrasts = likelihood.contrasts
     cavity = block_cavities(q, contrasts)

@@ -30,20 +30,11 @@ def propagated(
     with r = db - dW mu. The first term is nearly all of that. It is a change of the mean by S r, which is made at the
     end, because it takes no further factorization. For the second term the sites' own blocks are enough.
 
-    Parameters
-    ----------
-    largest : float
-        The search fails if a sweep moves q further than this.
+    `largest`: the search fails if a sweep moves q further than this.
 
-    Returns
-    -------
-    BlockApproximation or None
-        None if the search fails.
+    Returns None if the search fails.
 
-    Raises
-    ------
-    UnknownMomentsError
-        If the likelihood does not know its tilted moments.
+    Raises UnknownMomentsError if the likelihood does not know its tilted moments.
     """
     # A start that was predicted far off causes overflow, which the divergence shows.
     with np.errstate(all="ignore"):

@@ -28,21 +28,13 @@ POOR_START = 0.5
 class SiteFamily(NamedTuple):
     """The steps of an approximation that depend on the family of its sites.
 
-    Attributes
-    ----------
-    matched : callable
-        Returns q after some sweeps of moment matching; None where K turns out to be indefinite.
-    propagated_from : callable
-        Sweeps by expectation propagation from sites that `start_from` made.
-    propagated : callable
-        Sweeps by expectation propagation from q.
-    start_from : callable
-        Returns q's sites as a vector that is smooth in theta.
-    once_more : callable
-        Returns q after expectation propagation, with one more sweep if that improves importance samples.
-    laplace_gradient, matched_gradient : callable
-        Return the gradients of Laplace's log-evidence and of expectation propagation's; the latter is None where K
-        turns out to be indefinite.
+    - `matched`: returns q after some sweeps of moment matching; None where K turns out to be indefinite
+    - `propagated_from`: sweeps by expectation propagation from sites that `start_from` made
+    - `propagated`: sweeps by expectation propagation from q
+    - `start_from`: returns q's sites as a vector that is smooth in theta
+    - `once_more`: returns q after expectation propagation, with one more sweep if that improves importance samples
+    - `laplace_gradient`, `matched_gradient`: return the gradients of Laplace's log-evidence and of expectation
+      propagation's; the latter is None where K turns out to be indefinite
     """
 
     matched: Callable[[Any, Any, int], Posterior | None]

@@ -20,14 +20,8 @@ from pmgp.core.likelihoods.base import Likelihood, SiteLikelihood
 class EvidenceGradient(NamedTuple):
     """Gradient of the log-evidence.
 
-    Attributes
-    ----------
-    covariance : object
-        Bar for K, of the kind of Gaussian that q is.
-    mean : (n,) array
-        Gradient in m.
-    along : callable
-        A function of the likelihood whose derivatives in the likelihood's parameters are those of the log-evidence.
+    `covariance`: bar for K, of the kind of Gaussian that q is; `mean` (n,): gradient in m; `along`: a function of the
+    likelihood whose derivatives in the likelihood's parameters are those of the log-evidence.
     """
 
     covariance: Any

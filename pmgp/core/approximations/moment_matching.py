@@ -41,16 +41,9 @@ class UnknownMomentsError(ValueError):
 class MatchedSites(NamedTuple):
     """Sites that match the moments of an approximation, and properties of the sites that they replace.
 
-    Attributes
-    ----------
-    linear, precision : (n,) array
-        The new sites.
-    log_evidence : float
-        Expectation propagation's log p(y|theta) for the sites that are replaced.
-    marginal_variance : (n,) array
-        Variances of q with the sites that are replaced.
-    log_determinant : float
-        Log-determinant of B with them.
+    `linear`, `precision` (n,): the new sites; `log_evidence`: expectation propagation's log p(y|theta) for the sites
+    that are replaced; `marginal_variance` (n,): variances of q with the sites that are replaced; `log_determinant`:
+    log-determinant of B with them.
     """
 
     linear: np.ndarray
@@ -79,15 +72,9 @@ def match_moments(approximation: Posterior, likelihood: Likelihood, sweeps: int)
     The number of sweeps is fixed, so that q stays a function of theta. Each costs a triangular inversion and a
     factorization.
 
-    Parameters
-    ----------
-    likelihood : Likelihood
-        If it does not know its tilted moments, q is returned as it is.
+    `likelihood`: if it does not know its tilted moments, q is returned as it is.
 
-    Returns
-    -------
-    Posterior or None
-        The new q, with the log-evidence of the old one; None where K turns out to be indefinite.
+    Returns the new q, with the log-evidence of the old one; None where K turns out to be indefinite.
     """
     if sweeps == 0:
         return approximation
@@ -118,15 +105,9 @@ def _match_step_by_step(conditioned: ConditionedPrior, likelihood: Likelihood, s
 def matched_sites(approximation: Conditioned, likelihood: Terms) -> MatchedSites | None:
     """Return the sites that give q the tilted moments; None where K turns out to be indefinite.
 
-    Parameters
-    ----------
-    approximation : Posterior or ConditionedPrior
-        A `ConditionedPrior` may lose the factor made from its sites.
+    `approximation`: a `ConditionedPrior` may lose the factor made from its sites.
 
-    Raises
-    ------
-    UnknownMomentsError
-        If the likelihood does not know its tilted moments.
+    Raises UnknownMomentsError if the likelihood does not know its tilted moments.
     """
     cavity = cavities(approximation)
     if cavity is None:

@@ -53,16 +53,9 @@ def propagated(
 ) -> Posterior | Failure:
     """Sweep until a sweep would move q by less than a tolerance, in nats.
 
-    Parameters
-    ----------
-    conditioned : ConditionedPrior
-        Conditioned on the sites to start from.
-    likelihood : Terms
-        Any terms that factorize over f.
-    largest : float
-        The search fails if a sweep moves q by more nats than this.
-    iterations : int
-        Number of earlier iterations, to which those made here are added.
+    `conditioned`: conditioned on the sites to start from; `likelihood`: any terms that factorize over f; `largest`: the
+    search fails if a sweep moves q by more nats than this; `iterations`: number of earlier iterations, to which those
+    made here are added.
     """
     reached = conditioned.swept(likelihood, _settings(tolerance, max_sweeps, largest))
     if reached is not None:
@@ -111,12 +104,7 @@ def _secant_step(moved: np.ndarray, reduced: np.ndarray, mean: np.ndarray, varia
     It is <s, r> / <r, r> for the last step s and the reduction r, in the metric of the marginal divergences that a
     change of the sites causes. If sites overshoot together, r exceeds s, and the steps become shorter.
 
-    Parameters
-    ----------
-    moved, reduced : (2, n) array
-        Changes of b and w.
-    mean, variance : (n,) array
-        Moments of q's marginals.
+    `moved`, `reduced` (2, n): changes of b and w; `mean`, `variance` (n,): moments of q's marginals.
     """
     s, r = _standardized(moved, mean, variance), _standardized(reduced, mean, variance)
     square = float(r @ r)

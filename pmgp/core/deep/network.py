@@ -23,23 +23,15 @@ LOG_SPREAD = -3.0  # q(W) starts narrow: from the prior's spread, training takes
 class Network:
     """The architecture of a deep process; its parameters are stored separately, in trees.
 
-    Parameters
-    ----------
-    inputs : int
-        Columns of X.
-    widths : tuple of int
-        Number of processes in each layer; the last one is the number of latent processes of the likelihood.
-    features : int
-        Columns of Omega in each layer.
-    kernel : str
-        A name of `KERNELS`.
-    omega : {"var-fixed", "var-resampled", "prior-fixed"}
-        Learn q(Omega), with the same standard normals in all steps or with new ones, or keep Omega at a draw from its
-        prior.
-    local : bool
-        Whether to draw the values of a layer independently for each point (local reparameterization), or its weights.
-    fed_forward : bool
-        Whether hidden layers take X as inputs, in addition to the layer below.
+    - `inputs`: columns of X
+    - `widths`: number of processes in each layer; the last one is the number of latent processes of the likelihood
+    - `features`: columns of Omega in each layer
+    - `kernel`: a name of `KERNELS`
+    - `omega`: learn q(Omega), with the same standard normals in all steps or with new ones, or keep Omega at a draw
+      from its prior
+    - `local`: whether to draw the values of a layer independently for each point (local reparameterization), or its
+      weights
+    - `fed_forward`: whether hidden layers take X as inputs, in addition to the layer below
     """
 
     inputs: int

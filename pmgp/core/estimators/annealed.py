@@ -188,14 +188,9 @@ def _annealed(
     Equation 11 of the article: a particle collects r to the power of the step *before* it moves at the next
     temperature. Going down, it collects the same factors in reverse.
 
-    Parameters
-    ----------
-    deviations : (draws, n) array
-        Particles less the reference's mean.
-    axes : list of (draws, n) arrays
-        Draws from the reference less its mean, one set for each of the ellipses that the moves take in turn.
-    betas : (s + 1,) array
-        From 0 to 1, or from 1 to 0.
+    `deviations` (draws, n): particles less the reference's mean; `axes` list of (draws, n) arrays: draws from the
+    reference less its mean, one set for each of the ellipses that the moves take in turn; `betas` (s + 1,): from 0 to
+    1, or from 1 to 0.
     """
 
     def log_ratio(e: np.ndarray) -> np.ndarray:

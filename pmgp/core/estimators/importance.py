@@ -25,12 +25,7 @@ from pmgp.core.numerics.compiled.loading import compiled, vectors
 class WeightedParticles:
     """An unbiased estimate of p(y|theta) with the particles from which it was made.
 
-    Attributes
-    ----------
-    log_evidence : float
-        Log of the estimate.
-    particles : (draws, n) array
-    log_weights : (draws,) array
+    `log_evidence`: log of the estimate; `particles` (draws, n); `log_weights` (draws,).
     """
 
     log_evidence: float

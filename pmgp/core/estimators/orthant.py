@@ -164,12 +164,7 @@ class OrthantSampling:
 class NoisyParticles:
     """An unbiased estimate of p(y|theta) with the particles of v from which it was made.
 
-    Attributes
-    ----------
-    weighted : WeightedParticles
-        Values of v, which is f plus noise.
-    given : LatentGivenNoisy
-        The distribution of f given one of them.
+    `weighted`: values of v, which is f plus noise; `given`: the distribution of f given one of them.
     """
 
     weighted: WeightedParticles
@@ -198,13 +193,7 @@ class NoisyParticles:
 class LatentGivenNoisy(NamedTuple):
     """p(f|v) for v = f + noise.
 
-    Attributes
-    ----------
-    noise : (n,) array
-        Standard deviations.
-    order : (n,) array of int
-    factor : (n, n) array
-        Lower Cholesky factor of R in that order.
+    `noise` (n,): standard deviations; `order` (n,) of int; `factor` (n, n): lower Cholesky factor of R in that order.
     """
 
     prior: Prior

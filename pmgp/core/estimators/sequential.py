@@ -44,17 +44,9 @@ from pmgp.core.numerics.storable import storable
 class ResampledParticles(WeightedParticles):
     """An unbiased estimate of p(y|theta) with the final particles.
 
-    Attributes
-    ----------
-    log_evidence : float
-        Log of the estimate.
-    particles : (draws, n) array
-    log_weights : (draws,) array
-        Log-weights since the last resampling.
-    first : (draws,) array of int
-        Index of each particle's ancestor among the initial particles.
-    resamplings : int
-        Number of resampling steps.
+    `log_evidence`: log of the estimate; `particles` (draws, n); `log_weights` (draws,): log-weights since the last
+    resampling; `first` (draws,) of int: index of each particle's ancestor among the initial particles; `resamplings`:
+    number of resampling steps.
     """
 
     first: np.ndarray

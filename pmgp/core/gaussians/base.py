@@ -270,10 +270,7 @@ class Prior(Gaussian):
 class Reached(NamedTuple):
     """The state in which a kernel has left a `ConditionedPrior`.
 
-    Attributes
-    ----------
-    status : int
-        ``MATCHED``, ``NOT_CONVERGED`` or ``INDEFINITE`` of `core.numerics.compiled.outcomes`.
+    `status`: ``MATCHED``, ``NOT_CONVERGED`` or ``INDEFINITE`` of `core.numerics.compiled.outcomes`.
     """
 
     status: int

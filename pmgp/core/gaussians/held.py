@@ -15,10 +15,7 @@ from pmgp.core.numerics.block_shrinkage import Shrinkage
 class HeldCovariance(Prior):
     """N(f|m, K) with K as a matrix.
 
-    Attributes
-    ----------
-    covariance : (n, n) array
-        Lower triangle of K, in Fortran order.
+    `covariance` (n, n): lower triangle of K, in Fortran order.
     """
 
     covariance: np.ndarray
@@ -36,10 +33,7 @@ class HeldCovariance(Prior):
 class HeldCovariances(Prior):
     """N(f|m, K) of several independent latent vectors, with matrices for their covariances.
 
-    Attributes
-    ----------
-    parts : sequence of HeldCovariance
-        Priors of the vectors, of n values each.
+    `parts`: priors of the vectors, of n values each.
     """
 
     parts: Sequence[HeldCovariance]

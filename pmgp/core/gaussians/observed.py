@@ -61,15 +61,9 @@ def observed(prior: HeldCovariance, precision: np.ndarray) -> ObservedPrior | No
 
     K itself is not factorized, unless it turns out to need a jitter.
 
-    Parameters
-    ----------
-    precision : (n,) array
-        W, positive and not much below the prior precision, where I - B^-1 would cancel.
+    `precision` (n,): W, positive and not much below the prior precision, where I - B^-1 would cancel.
 
-    Returns
-    -------
-    ObservedPrior or None
-        None if K is indefinite even with a jitter.
+    Returns None if K is indefinite even with a jitter.
     """
     found = _observed(prior, precision)
     if found is None:
@@ -97,12 +91,7 @@ def _observed(prior: HeldCovariance, precision: np.ndarray) -> ObservedPrior | N
 class BlockObservedPrior(Observed):
     """N(m, (K^-1 + W)^-1) for a diagonal W: f given observations, without their effect on the mean.
 
-    Parameters
-    ----------
-    prior : Prior
-        Prior of all vectors.
-    parts : sequence of ObservedPrior
-        Observed priors of f_1, ..., f_C.
+    `prior`: prior of all vectors; `parts`: observed priors of f_1, ..., f_C.
     """
 
     def __init__(self, prior: Prior, parts: Sequence[ObservedPrior]) -> None:

@@ -64,10 +64,7 @@ class ShrinkingPrior(Prior):
 class ShrunkPosterior(Posterior):
     """q(f) for a prior that knows S; see `Posterior`.
 
-    Attributes
-    ----------
-    shrinkage : Shrinkage
-        Covariance of q.
+    `shrinkage`: covariance of q.
     """
 
     prior: ShrinkingPrior

@@ -29,18 +29,9 @@ from pmgp.core.numerics.ledger import record
 class Group(NamedTuple):
     """Sites from `start` to `stop`, s of them with C latent values each.
 
-    Attributes
-    ----------
-    across : (C, C s, start) array
-        T in the rows of the group, for the sites before it, by latent vector.
-    own : (C s, C s) array
-        T in the rows and columns of the group, lower triangle.
-    mean : (C, s) array
-        Mean of q.
-    linear : (C s,) array
-        Linear parameters of the sites.
-    precision : BlockMatrix
-        Precisions of the sites.
+    `across` (C, C s, start): T in the rows of the group, for the sites before it, by latent vector; `own` (C s, C s): T
+    in the rows and columns of the group, lower triangle; `mean` (C, s): mean of q; `linear` (C s,): linear parameters
+    of the sites; `precision`: precisions of the sites.
     """
 
     start: int
@@ -66,14 +57,8 @@ class Group(NamedTuple):
 class SiteGroups:
     """All groups of sites of a q.
 
-    Attributes
-    ----------
-    mean : (C, n) array
-        Mean of q.
-    roots : sequence of (n, n) arrays
-        R, a lower triangle for each latent vector.
-    log_normalizer : float
-        Log of the integral of the prior times the sites.
+    `mean` (C, n): mean of q; `roots` sequence of (n, n) arrays: R, a lower triangle for each latent vector;
+    `log_normalizer`: log of the integral of the prior times the sites.
     """
 
     mean: np.ndarray
@@ -105,12 +90,8 @@ class SiteGroups:
     def grow(self, group: Group, whitened: np.ndarray, normals: np.ndarray) -> None:
         """Extend particles by v in a group of sites, given v in the groups before it.
 
-        Parameters
-        ----------
-        whitened : (C, draws, n) array
-            v, changed in place.
-        normals : (draws, C s) array
-            T v there; overwritten.
+        - `whitened` (C, draws, n): v, changed in place
+        - `normals` (draws, C s): T v there; overwritten
         """
         for v, across in zip(whitened, group.across, strict=True):
             normals -= v[:, : group.start] @ across.T
@@ -132,14 +113,9 @@ _known: WeakKeyDictionary[Posterior, dict[int, SiteGroups]] = WeakKeyDictionary(
 def site_groups(q: Posterior, parts: Sequence[HeldCovariance], precision: BlockMatrix, number: int) -> SiteGroups:
     """Return the groups of q, which are made on the first call, and kept as long as q.
 
-    Parameters
-    ----------
-    parts : sequence of HeldCovariance
-        Priors of the latent vectors.
-    precision : BlockMatrix
-        Precisions of the sites, each over one value of each vector.
-    number : int
-        Number of groups; one for each site if there are fewer sites.
+    - `parts`: priors of the latent vectors
+    - `precision`: precisions of the sites, each over one value of each vector
+    - `number`: number of groups; one for each site if there are fewer sites
     """
     found = _known.setdefault(q, {})
     if number not in found:

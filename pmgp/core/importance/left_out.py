@@ -31,15 +31,9 @@ class SiteDensities(Protocol):
 def log_evidence_left_out(q: Posterior, likelihood: SiteDensities, particles: np.ndarray) -> np.ndarray | None:
     """Return the logs of estimates of p(y_-i|theta) for each i: (n,).
 
-    Parameters
-    ----------
-    particles : (draws, n) array
-        Draws from q; the estimates are unbiased if these are independent of everything else.
+    `particles` (draws, n): draws from q; the estimates are unbiased if these are independent of everything else.
 
-    Returns
-    -------
-    (n,) array or None
-        None where K turns out to be indefinite.
+    Returns None where K turns out to be indefinite.
     """
     cavity = cavities(q)
     if cavity is None:

@@ -29,13 +29,8 @@ DEGREES_OF_FREEDOM = 7.0
 class Peak(NamedTuple):
     """Maximum of a log-density.
 
-    Attributes
-    ----------
-    theta : (dimension,) array
-    evaluations : int
-        Number of values with gradients that the search computed.
-    message : str
-        Message of the optimizer.
+    `theta` (dimension,); `evaluations`: number of values with gradients that the search computed; `message`: message of
+    the optimizer.
     """
 
     theta: np.ndarray
@@ -47,17 +42,11 @@ class Peak(NamedTuple):
 def peak(density: Density, start: np.ndarray, max_iterations: int = 200) -> Peak:
     """Climb to a maximum of the log-density with L-BFGS.
 
-    Parameters
-    ----------
-    density : callable
-        The log-density and its gradient: (dimension,) -> (float, (dimension,)). Where they are not finite, the search
-        takes a shorter step.
-    start : (dimension,) array
+    - `density`: the log-density and its gradient: (dimension,) -> (float, (dimension,)). Where they are not finite, the
+      search takes a shorter step
+    - `start` (dimension,)
 
-    Raises
-    ------
-    ValueError
-        If the log-density is not finite at the start.
+    Raises ValueError if the log-density is not finite at the start.
     """
     climb = _Climb(density, start)
     for _ in range(RESTARTS):
@@ -104,10 +93,7 @@ class _Climb:
 def curvature(density: Density, theta: np.ndarray, step: float = STEP) -> np.ndarray:
     """Return minus the Hessian of the log-density, from central differences of its gradient: (dimension, dimension).
 
-    Raises
-    ------
-    ValueError
-        If a gradient next to `theta` is not finite.
+    Raises ValueError if a gradient next to `theta` is not finite.
     """
     shifts = step * np.eye(len(theta))
     columns = [(density(theta - shift)[1] - density(theta + shift)[1]) / (2.0 * step) for shift in shifts]

@@ -27,15 +27,8 @@ RIDGE = 1e-3
 class StudentMixture:
     """A mixture of multivariate t distributions.
 
-    Parameters
-    ----------
-    shares : (k,) array
-        Probabilities of the components.
-    locations : (k, dimension) array
-    factors : (k, dimension, dimension) array
-        Lower Cholesky factors of their scale matrices.
-    degrees_of_freedom : float
-        Degrees of freedom of every component.
+    `shares` (k,): probabilities of the components; `locations` (k, dimension); `factors` (k, dimension, dimension):
+    lower Cholesky factors of their scale matrices; `degrees_of_freedom`: degrees of freedom of every component.
     """
 
     shares: np.ndarray
@@ -92,15 +85,9 @@ def fitted(rng: np.random.Generator, draws: np.ndarray) -> StudentMixture:
     The number of components is the one that, fitted to the first half of the draws, describes the second half best.
     Then the components are fitted to all draws, and a wider one is added.
 
-    Parameters
-    ----------
-    draws : (size, dimension) array
-        In the order of the chain; at least twice as many different draws as dimensions.
+    `draws` (size, dimension): in the order of the chain; at least twice as many different draws as dimensions.
 
-    Raises
-    ------
-    ValueError
-        If there are not enough draws, or some are not finite.
+    Raises ValueError if there are not enough draws, or some are not finite.
     """
     _check(draws)
     first, second = np.array_split(draws, 2)

@@ -37,10 +37,7 @@ def effective_size(log_weights: np.ndarray) -> float:
 def resampled(rng: np.random.Generator, log_weights: np.ndarray, size: int) -> np.ndarray:
     """Resample systematically; return the indices of `size` draws, in ascending order.
 
-    Parameters
-    ----------
-    log_weights : (draws,) array
-        Not all minus infinity.
+    `log_weights` (draws,): not all minus infinity.
     """
     weights = np.exp(log_weights - log_weights.max())
     steps = (rng.uniform() + np.arange(size)) / size

@@ -32,10 +32,7 @@ HALVINGS = 10
 class Derivatives(NamedTuple):
     """Derivatives of the log-likelihood at latent values.
 
-    Attributes
-    ----------
-    slope, curvature : (k, n) array
-        First derivatives, and second derivatives in each latent value.
+    `slope`, `curvature` (k, n): first derivatives, and second derivatives in each latent value.
     """
 
     slope: np.ndarray
@@ -46,19 +43,12 @@ class Derivatives(NamedTuple):
 class WhitenedConditional:
     """The density of v, of shape (k, m) for k outputs, given theta.
 
-    Parameters
-    ----------
-    offset : (k, n) array
-        Means of the process at the observations.
-    projections : list of (m, n) array
-        A, one for each output or one for all.
-    value : callable
-        Expected log-likelihood at the means f of the latent values: (k, n) -> float.
-    derivatives : callable
-        Its derivatives: (k, n) -> Derivatives. They may be rough, because they guide searches and proposals, but not
-        acceptance.
-    slopes : callable, optional
-        Only the first derivatives, if these cost less: (k, n) -> (k, n).
+    - `offset` (k, n): means of the process at the observations
+    - `projections` list of (m, n) arrays: A, one for each output or one for all
+    - `value`: expected log-likelihood at the means f of the latent values: (k, n) -> float
+    - `derivatives`: its derivatives: (k, n) -> Derivatives. They may be rough, because they guide searches and
+      proposals, but not acceptance
+    - `slopes`: only the first derivatives, if these cost less: (k, n) -> (k, n)
     """
 
     offset: np.ndarray
@@ -90,10 +80,7 @@ class WhitenedConditional:
     def factors(self, curvature: np.ndarray) -> list[np.ndarray]:
         """Return lower Cholesky factors of I + A W A' for each output; W is minus the curvature where that is positive.
 
-        Raises
-        ------
-        NotPositiveDefiniteError
-            If one is not finite.
+        Raises NotPositiveDefiniteError if one is not finite.
         """
         projections = self.projections * (len(curvature) if len(self.projections) == 1 else 1)
         return [
@@ -109,11 +96,7 @@ class WhitenedConditional:
 class GaussianFit(NamedTuple):
     """N(mode, (L L')^-1), in whose coordinates w = L'(v - mode) v is close to standard normal.
 
-    Attributes
-    ----------
-    mode : (k, m) array
-    factors : list of (m, m) array
-        L of each output, in its lower triangle.
+    `mode` (k, m); `factors` list of (m, m) arrays: L of each output, in its lower triangle.
     """
 
     mode: np.ndarray
@@ -143,10 +126,7 @@ def fitted(conditional: WhitenedConditional, start: np.ndarray) -> GaussianFit |
 
     Shapes: start (k, m).
 
-    Returns
-    -------
-    GaussianFit or None
-        None where the density is not finite.
+    Returns None where the density is not finite.
     """
     v, latent, value = _possible(conditional, start)
     try:
@@ -177,10 +157,7 @@ def fitted(conditional: WhitenedConditional, start: np.ndarray) -> GaussianFit |
 class Sites(NamedTuple):
     """A Gaussian function of the latent values that replaces their likelihood: exp(b'f - f'Wf / 2).
 
-    Attributes
-    ----------
-    linear, precision : (k, n) array
-        b, and the diagonal of W, which is not negative.
+    `linear`, `precision` (k, n): b, and the diagonal of W, which is not negative.
     """
 
     linear: np.ndarray
@@ -196,10 +173,7 @@ class Sites(NamedTuple):
 def fitted_by_sites(conditional: WhitenedConditional, sites: Sites) -> GaussianFit | None:
     """Return the Gaussian of v when sites replace the likelihood: one factorization, and no search.
 
-    Returns
-    -------
-    GaussianFit or None
-        None where the density is not finite.
+    Returns None where the density is not finite.
     """
     try:
         factors = conditional.factors(-sites.precision)
@@ -227,11 +201,7 @@ def slices(
 
     Shapes: w (k, m).
 
-    Returns
-    -------
-    w : (k, m) array
-    evaluations : int
-        Number of evaluations of the likelihood.
+    Returns `w` (k, m); `evaluations`: number of evaluations of the likelihood.
     """
     shape, size = w.shape, w.size
     center = conditional.latent(fit.mode)

@@ -34,13 +34,10 @@ class _Group(NamedTuple):
 class ExpectedTerms:
     """The sum of E log p(y|f) over all observations, and its derivatives in the means.
 
-    Parameters
-    ----------
-    constructor : callable
-        Makes the likelihood from labels; its log-density must be as smooth as that of a probit or logit link.
-    labels : (n,) array
-    order : int
-        The largest number of nodes.
+    - `constructor`: makes the likelihood from labels; its log-density must be as smooth as that of a probit or logit
+      link
+    - `labels` (n,)
+    - `order`: the largest number of nodes
     """
 
     def __init__(

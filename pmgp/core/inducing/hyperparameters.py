@@ -22,10 +22,7 @@ ConditionalAt = Callable[[np.ndarray], tuple[float, WhitenedConditional]]
 class Known(NamedTuple):
     """Results at one theta.
 
-    Attributes
-    ----------
-    start : (k, m) array
-        Start of the search for the mode.
+    `start` (k, m): start of the search for the mode.
     """
 
     log_prior: float
@@ -46,12 +43,8 @@ class Known(NamedTuple):
 class ModeSearch(NamedTuple):
     """The start of the search for the mode of v, as a function of theta that is constant while a chain samples.
 
-    Attributes
-    ----------
-    otherwise : (k, m) array
-        Start if the predictor knows nothing.
-    sites : Sites or None
-        If given, there is no search: they determine the Gaussian at each theta.
+    - `otherwise` (k, m): start if the predictor knows nothing
+    - `sites`: if given, there is no search: they determine the Gaussian at each theta
     """
 
     predictor: ModePredictor | None
@@ -71,11 +64,7 @@ class ModeSearch(NamedTuple):
 class ThetaDensity(NamedTuple):
     """Log-density of theta given w.
 
-    Attributes
-    ----------
-    conditional_at : callable
-        Maps theta to its log-prior and the density of v.
-    w : (k, m) array
+    `conditional_at`: maps theta to its log-prior and the density of v; `w` (k, m).
     """
 
     conditional_at: ConditionalAt

@@ -29,16 +29,8 @@ EVALUATIONS = 3
 class Variational(NamedTuple):
     """The parameters that are optimized.
 
-    Attributes
-    ----------
-    theta : (p,) array
-        Hyper-parameters on the unconstrained scale.
-    inducing : (m, d) array
-        Inducing inputs, Z.
-    mean : (k, m) array
-        Mean of q(v), for each output.
-    factor : (k, m, m) array
-        C of each output, the covariance of q(v) being C C'.
+    `theta` (p,): hyper-parameters on the unconstrained scale; `inducing` (m, d): inducing inputs, Z; `mean` (k, m):
+    mean of q(v), for each output; `factor` (k, m, m): C of each output, the covariance of q(v) being C C'.
     """
 
     theta: np.ndarray
@@ -60,10 +52,7 @@ Evaluate = Callable[[Variational], ExpectedLogDensity]
 def bound(evaluate: Evaluate, at: Variational) -> ExpectedLogDensity:
     """Return the bound of log p(y|theta) + log p(theta), and its gradient.
 
-    Parameters
-    ----------
-    evaluate : callable
-        Maps the optimized values to an `ExpectedLogDensity`.
+    `evaluate`: maps the optimized values to an `ExpectedLogDensity`.
     """
     value, gradient = evaluate(at)
     squares = float(np.vdot(at.mean, at.mean) + np.vdot(at.factor, at.factor))
@@ -77,12 +66,7 @@ def bound(evaluate: Evaluate, at: Variational) -> ExpectedLogDensity:
 class VariationalCoordinates:
     """A vector of all optimized values: m = m0 + C0 e, C = C0 T with T lower triangular, theta, and Z in its own units.
 
-    Parameters
-    ----------
-    theta, inducing : bool
-        Whether these move too.
-    units : (d,) array
-        Scales of the columns of Z.
+    `theta`, `inducing`: whether these move too; `units` (d,): scales of the columns of Z.
     """
 
     origin: Variational
@@ -125,12 +109,7 @@ class VariationalCoordinates:
 class Maximized(NamedTuple):
     """Maximum of the bound.
 
-    Attributes
-    ----------
-    bounds : (s + 1,) array
-        The bound at the start and after each step.
-    message : str
-        Message of the optimizer.
+    `bounds` (s + 1,): the bound at the start and after each step; `message`: message of the optimizer.
     """
 
     at: Variational
@@ -151,18 +130,9 @@ def maximized(
 ) -> Maximized:
     """Maximize the bound over q, and over the other optimized values, with L-BFGS.
 
-    Parameters
-    ----------
-    evaluate : callable
-        Maps the optimized values to an `ExpectedLogDensity`.
-    start : Variational
-        A point at which the bound is finite.
-    theta, inducing : bool
-        Whether these move.
-    units : (d,) array
-        Scale of the values in each column of Z.
-    report : callable
-        Called with the bound after each step.
+    `evaluate`: maps the optimized values to an `ExpectedLogDensity`; `start`: a point at which the bound is finite;
+    `theta`, `inducing`: whether these move; `units` (d,): scale of the values in each column of Z; `report`: called
+    with the bound after each step.
     """
     at, bounds = start, [bound(evaluate, start).value]
     for _ in range(BEGINNINGS):

@@ -20,15 +20,10 @@ NEGLIGIBLE = 1e-10
 def cluster_centers(X: np.ndarray, m: int, rng: np.random.Generator, iterations: int = 20) -> np.ndarray:
     """Return the centers of m clusters, found with k-means.
 
-    Parameters
-    ----------
-    X : (n, d) array
-        With m different rows or more.
+    `X` (n, d): with m different rows or more.
 
-    Returns
-    -------
-    (m, d) array
-        All different. The center of a cluster that has lost all of its points is the point farthest from all centers.
+    The centers (m, d) are all different. If a cluster has lost all of its points, its center is the point farthest from
+    all centers.
     """
     with warnings.catch_warnings():
         warnings.simplefilter("ignore", UserWarning)
@@ -44,17 +39,10 @@ def largest_conditional_variances(
 ) -> np.ndarray:
     """Return indices of points, each with the largest variance given those before it.
 
-    Parameters
-    ----------
-    variance : (n,) array
-        Variance of the process at all points.
-    covariance_with : callable
-        From the index of a point to the covariances of all points with it, of shape (n,).
+    `variance` (n,): variance of the process at all points; `covariance_with`: from the index of a point to the
+    covariances of all points with it, of shape (n,).
 
-    Returns
-    -------
-    (m,) array of int, or fewer
-        Fewer if the remaining variance is a rounding error.
+    Returns fewer than m indices if the remaining variance is a rounding error.
     """
     left = variance.astype(float).copy()
     rows = np.empty((m, len(left)))

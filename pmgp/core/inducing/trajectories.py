@@ -29,11 +29,7 @@ SHORTEST = 0.6
 class Moved(NamedTuple):
     """End of a trajectory.
 
-    Attributes
-    ----------
-    w : (k, m) array
-    evaluations : int
-        Number of evaluations of the likelihood and of its derivatives.
+    `w` (k, m); `evaluations`: number of evaluations of the likelihood and of its derivatives.
     """
 
     w: np.ndarray
@@ -73,15 +69,7 @@ def trajectory(
 ) -> Moved:
     """Move w along a trajectory, whose end is accepted or rejected with the exact density.
 
-    Parameters
-    ----------
-    w : (k, m) array
-    angle : float
-        Largest turn between two kicks.
-
-    Returns
-    -------
-    Moved
+    `w` (k, m); `angle`: largest turn between two kicks.
     """
     rest, steps = _Rest(conditional, fit), min(ceil(QUARTER / angle), MOST_STEPS)
     momentum, turn = rng.standard_normal(w.shape), angle * rng.uniform(SHORTEST, 1.0)

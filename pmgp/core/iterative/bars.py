@@ -13,12 +13,7 @@ class CovarianceBar(NamedTuple):
     The function changes by the sum of left_j' dK right_j over pairs of columns, plus <weights, dK[:, points]>, plus
     noise' dnoise.
 
-    Attributes
-    ----------
-    left, right : (n, k) array
-    points : (m,) array of int
-    weights : (n, m) array
-    noise : (n,) array
+    `left`, `right` (n, k); `points` (m,) of int; `weights` (n, m); `noise` (n,).
     """
 
     left: np.ndarray

@@ -23,18 +23,9 @@ PROBE_TOLERANCE = 1e-3
 class EvidenceEstimate(NamedTuple):
     """An estimate of a log-evidence, and an unbiased estimate of its gradient.
 
-    Attributes
-    ----------
-    standard_error : float
-        The standard deviation over repetitions with other probes.
-    covariance : CovarianceBar
-        Gradient in K and in the noise.
-    mean : (n,) array
-        Gradient in m.
-    weighted : (n,) array
-        C^-1 (y - m), which serves for predictions and as a start at a nearby theta.
-    iterations : int
-        The largest number of iterations of conjugate gradients for any right-hand side.
+    `standard_error`: the standard deviation over repetitions with other probes; `covariance`: gradient in K and in the
+    noise; `mean` (n,): gradient in m; `weighted` (n,): C^-1 (y - m), which serves for predictions and as a start at a
+    nearby theta; `iterations`: the largest number of iterations of conjugate gradients for any right-hand side.
     """
 
     log_evidence: float

@@ -20,15 +20,10 @@ from pmgp.core.numerics.storable import storable
 class LangevinState(NamedTuple):
     """The state of a chain.
 
-    Attributes
-    ----------
-    theta : (p,) array
-    iteration : int
-        t.
-    held : float
-        The step size that is held; zero while it falls.
-    recent : tuple of (p,) arrays
-        Gradients of the incomplete batch.
+    - `theta` (p,)
+    - `iteration`: t
+    - `held`: the step size that is held; zero while it falls
+    - `recent` tuple of (p,) arrays: gradients of the incomplete batch
     """
 
     theta: np.ndarray
@@ -41,17 +36,11 @@ class LangevinState(NamedTuple):
 class StochasticLangevin:
     """Steps of stochastic gradient Langevin dynamics.
 
-    Parameters
-    ----------
-    factor : (p, p) array
-        Lower Cholesky factor of M.
-    first, last : float
-        Step sizes eps at the first iteration and after `horizon` iterations.
-    share : float
-        The step size is held once the gradients' noise adds less than this fraction to the variance of the normal in
-        any direction: (eps / 4) times the largest eigenvalue of M^1/2 V M^1/2, with V the gradients' covariance.
-    batch : int
-        Number of gradients from which V is estimated.
+    - `factor` (p, p): lower Cholesky factor of M
+    - `first`, `last`: step sizes eps at the first iteration and after `horizon` iterations
+    - `share`: the step size is held once the gradients' noise adds less than this fraction to the variance of the
+      normal in any direction: (eps / 4) times the largest eigenvalue of M^1/2 V M^1/2, with V the gradients' covariance
+    - `batch`: number of gradients from which V is estimated
     """
 
     factor: np.ndarray

@@ -23,10 +23,7 @@ from pmgp.core.iterative.solvers import columnwise
 class Probes:
     """The preconditioner P, and estimates of traces from draws from N(0, P) and their products with C^-1.
 
-    Parameters
-    ----------
-    points : (m,) array of int
-        U, all different.
+    `points` (m,) of int: U, all different.
     """
 
     def __init__(self, kernel: Kernel, points: np.ndarray) -> None:
@@ -42,14 +39,7 @@ class Probes:
     def inverse(self, preconditioner: LowRank, w: np.ndarray, solutions: np.ndarray) -> CovarianceBar:
         """Return a bar whose expectation gives tr(C^-1 dC) for any change dC.
 
-        Parameters
-        ----------
-        preconditioner : LowRank
-            P.
-        w : (n, k) array
-            Draws from N(0, P).
-        solutions : (n, k) array
-            C^-1 w.
+        `preconditioner`: P; `w` (n, k): draws from N(0, P); `solutions` (n, k): C^-1 w.
         """
         u = preconditioner.solve(w)
         number = w.shape[1]

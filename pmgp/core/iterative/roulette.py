@@ -30,14 +30,8 @@ class Survival(Protocol):
     def probability(self, before: float, number: int, decrease: float) -> float:
         """Return P_j, given P_(j-1).
 
-        Parameters
-        ----------
-        before : float
-            P_(j-1), or one at first.
-        number : int
-            j, from zero.
-        decrease : float
-            Norm of the residual, divided by the first norm below the threshold.
+        `before`: P_(j-1), or one at first; `number`: j, from zero; `decrease`: norm of the residual, divided by the
+        first norm below the threshold.
         """
 
 
@@ -66,11 +60,7 @@ def increments(product: Product, b: np.ndarray, preconditioner: Preconditioner) 
 
     They end when residuals are only rounding errors.
 
-    Parameters
-    ----------
-    product : callable
-        Product of C with columns.
-    b : (n,) array
+    `product`: product of C with columns; `b` (n,).
     """
     directions, residual, whole = Conjugate(), b[:, None].copy(), float(np.linalg.norm(b))
     while (norm := float(np.linalg.norm(residual))) > ROUNDING * whole:
@@ -85,12 +75,8 @@ def increments(product: Product, b: np.ndarray, preconditioner: Preconditioner) 
 class Roulette:
     """An unbiased solver of C x = b, with conjugate gradients that stop at random.
 
-    Parameters
-    ----------
-    threshold : float
-        q: all increments are added while the norm of the residual is at least q sqrt(n).
-    cap : int
-        Largest number of iterations.
+    - `threshold`: q: all increments are added while the norm of the residual is at least q sqrt(n)
+    - `cap`: largest number of iterations
     """
 
     threshold: float = 1.0
@@ -102,10 +88,7 @@ class Roulette:
     ) -> np.ndarray:
         """Return independent unbiased estimates of C^-1 b from one run of conjugate gradients: (n, size).
 
-        Raises
-        ------
-        NotConvergedError
-            At the cap, because stopping there would leave a bias.
+        Raises NotConvergedError at the cap, because stopping there would leave a bias.
         """
         return self.stopped_at(rng.random(size), product, b, preconditioner)
 

@@ -22,12 +22,7 @@ from pmgp.core.iterative.solvers import Preconditioner
 class UnbiasedGradient(NamedTuple):
     """An unbiased estimate of a gradient.
 
-    Attributes
-    ----------
-    covariance : CovarianceBar
-        Gradient in K and in the noise.
-    mean : (n,) array
-        Gradient in m.
+    `covariance`: gradient in K and in the noise; `mean` (n,): gradient in m.
     """
 
     covariance: CovarianceBar
@@ -38,10 +33,7 @@ class UnbiasedGradient(NamedTuple):
 class Ulisse:
     """An estimator of gradients with solvers that are stopped at random.
 
-    Parameters
-    ----------
-    probes : int
-        Number of Rademacher vectors.
+    `probes`: number of Rademacher vectors.
     """
 
     probes: int = 4
@@ -56,11 +48,7 @@ class Ulisse:
     ) -> UnbiasedGradient:
         """Return an unbiased estimate of the gradient.
 
-        Parameters
-        ----------
-        noise : (n,) array
-        y : (n,) array
-            Observations less their mean m.
+        `noise` (n,); `y` (n,): observations less their mean m.
         """
         product = product_with(kernel.product, noise)
         one, other = self.roulette.solve(rng, product, y, preconditioner, 2).T

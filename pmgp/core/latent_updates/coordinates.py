@@ -51,12 +51,8 @@ class ScaledDensity:
     D' K^-1 D = I - D' C D, so that log p = log p(y|f) + (f - m)' C (f - m) / 2 - x'x / 2 with gradient
     D' (grad log p(y|f) + C (f - m)) - x: two products with D, and none with K^-1.
 
-    Parameters
-    ----------
-    coordinates : Coordinates
-        Map between x and f.
-    information : (n,) array, optional
-        C; by default zero, with coordinates of the prior.
+    - `coordinates`: map between x and f
+    - `information` (n,): C; by default zero, with coordinates of the prior
     """
 
     def __init__(self, coordinates: Coordinates, likelihood: Likelihood, information: np.ndarray | None = None) -> None:

@@ -54,14 +54,7 @@ class IdentityMetric:
 class PosteriorMetric:
     """G = K^-1 + W, with W fixed.
 
-    Parameters
-    ----------
-    prior : Prior
-        The prior, with its factors.
-    precision : BlockMatrix
-        W.
-    shrinkage : Shrinkage
-        G^-1.
+    `prior`: the prior, with its factors; `precision`: W; `shrinkage`: G^-1.
     """
 
     constant: ClassVar[bool] = True
@@ -91,12 +84,8 @@ class PosteriorMetric:
 class LocalMetric(PosteriorMetric):
     """G = K^-1 + W(f), at one f.
 
-    Parameters
-    ----------
-    prior, precision, shrinkage
-        See `PosteriorMetric`.
-    curvature_gradient : callable
-        Maps symmetric (n, C, C) blocks A to the gradient of sum_i <A_i, W_i(f)> in f.
+    `prior`, `precision`, `shrinkage`: see `PosteriorMetric`; `curvature_gradient`: maps symmetric (n, C, C) blocks A to
+    the gradient of sum_i <A_i, W_i(f)> in f.
     """
 
     constant: ClassVar[bool] = False
@@ -125,12 +114,8 @@ class LocalMetric(PosteriorMetric):
 class MovingMetricDensity(LatentDensity):
     """The density of f with a metric.
 
-    Parameters
-    ----------
-    prior : Prior
-        The prior, with its factors.
-    constant : Metric, optional
-        A metric that is the same everywhere; by default K^-1 + W(f).
+    - `prior`: the prior, with its factors
+    - `constant`: a metric that is the same everywhere; by default K^-1 + W(f)
     """
 
     def __init__(self, prior: Prior, likelihood: Likelihood, constant: Metric | None = None) -> None:

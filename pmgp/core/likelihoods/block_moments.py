@@ -53,14 +53,12 @@ def normal_nodes(dimension: int) -> tuple[np.ndarray, np.ndarray]:
 class PlacedNodes(NamedTuple):
     """Nodes about a normal distribution for each site, as functions of those of a standard normal.
 
-    Attributes
-    ----------
-    center, spread : (n, d) and (n, d, d) array
-        Means, and lower Cholesky factors of covariances, of the normals about which the nodes are placed.
-    offset, slope : (n, d) and (n, d, d) array
-        The map from nodes z to standard normal coordinates of N(mean, covariance): offset + slope z.
-    scale : (n,) array
-        Log-ratio of the constants of N(mean, covariance) and of the normals about which the nodes are placed.
+    - `center`, `spread` (n, d) and (n, d, d): means, and lower Cholesky factors of covariances, of the normals about
+      which the nodes are placed
+    - `offset`, `slope` (n, d) and (n, d, d): the map from nodes z to standard normal coordinates of N(mean,
+      covariance): offset + slope z
+    - `scale` (n,): log-ratio of the constants of N(mean, covariance) and of the normals about which the nodes are
+      placed
     """
 
     center: np.ndarray
@@ -122,19 +120,11 @@ def moments_by_nodes(
 ) -> BlockMoments:
     """Return the moments of the densities proportional to ``exp(log_density(g)) N(g|mean, covariance)``, site by site.
 
-    Parameters
-    ----------
-    log_density : callable
-        From (n, d, nodes) to (n, nodes).
-    mean : (n, d) array
-    covariance : (n, d, d) array
-    near : pair of arrays of the same shapes
-        Means and covariances of normals close to the answer, about which the nodes are placed.
+    `log_density`: from (n, d, nodes) to (n, nodes); `mean` (n, d); `covariance` (n, d, d); `near`: means and
+    covariances of normals close to the answer, about which the nodes are placed.
 
-    Returns
-    -------
-    BlockMoments
-        Means and covariances are NaN, and the log normalizer minus infinity, where the density vanishes at all nodes.
+    Means and covariances are NaN, and the log normalizer minus infinity, where the density vanishes at all
+    nodes.
     """
     placed = placed_nodes(mean, covariance, near)
     return placed.moments(log_density(placed.points))

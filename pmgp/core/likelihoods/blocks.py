@@ -13,15 +13,11 @@ from pmgp.core.numerics.block_matrices import BlockMatrix
 class BlockMoments(NamedTuple):
     """Moments of the densities proportional to ``p(y_i|f_i) N(H f_i|mean, covariance)`` of d contrasts H f_i.
 
-    Attributes
-    ----------
-    mean : (n, d) array
-    covariance : (n, d, d) array
-    log_normalizer : (n,) array
-        Log of the integral of p(y_i|f_i) N(H f_i|mean, covariance) over H f_i.
-    curvature : (n, C, C) array or None
-        Expectations of minus the second derivatives of log p(y_i|f_i), if sites use these as precisions: a form that
-        cannot match all covariances can always come close to them.
+    - `mean` (n, d)
+    - `covariance` (n, d, d)
+    - `log_normalizer` (n,): log of the integral of p(y_i|f_i) N(H f_i|mean, covariance) over H f_i
+    - `curvature` (n, C, C) or None: expectations of minus the second derivatives of log p(y_i|f_i), if sites use these
+      as precisions: a form that cannot match all covariances can always come close to them
     """
 
     mean: np.ndarray

@@ -62,12 +62,8 @@ def check_categories(y: np.ndarray, categories: int) -> np.ndarray:
 def check_class_counts(y: np.ndarray, classes: int | None = None) -> np.ndarray:
     """Return counts as floats, (n, classes); refuse labels not among 0, ..., classes - 1, and invalid counts.
 
-    Parameters
-    ----------
-    y : (n,) or (n, classes) array
-        Labels, or counts of each class.
-    classes : int, optional
-        Number of classes; by default the number of columns, or one more than the largest label.
+    - `y` (n,) or (n, classes): labels, or counts of each class
+    - `classes`: number of classes; by default the number of columns, or one more than the largest label
     """
     y = np.asarray(y)
     if y.ndim == 2:

@@ -38,10 +38,7 @@ def kernel_with_terms(terms: Any, name: str) -> Callable[..., Any] | None:
 
     A class derived from a likelihood may have other terms, and so has no kernel.
 
-    Parameters
-    ----------
-    terms : Likelihood
-        A likelihood, or anything else that factorizes over f.
+    `terms`: a likelihood, or anything else that factorizes over f.
     """
     full = KERNELS.get((type(terms), name))
     return None if full is None else partial(compiled(full), _data_of(terms))

@@ -8,10 +8,7 @@ import numpy as np
 class Impossible:
     """p(y|f) = 0 for every f, so that a theta with this likelihood is rejected.
 
-    Parameters
-    ----------
-    reason : str
-        Description of what is wrong with the parameters.
+    `reason`: description of what is wrong with the parameters.
     """
 
     def __init__(self, reason: str) -> None:

@@ -27,16 +27,10 @@ LOG_SQRT_2PI = 0.5 * np.log(2.0 * np.pi)
 class _HalfLine(NamedTuple):
     """An interval as the half-line below `upper`, less the share `lacking` of it.
 
-    Attributes
-    ----------
-    upper : array
-        The limit that is nearer to the center.
-    lacking, ratio : array
-        q = Phi(lower) / Phi(upper) and r = phi(lower) / phi(upper).
-    less : array
-        1 - r, without cancellation.
-    weighted : array
-        r times the lower limit; zero for an infinite one.
+    - `upper`: the limit that is nearer to the center
+    - `lacking`, `ratio`: q = Phi(lower) / Phi(upper) and r = phi(lower) / phi(upper)
+    - `less`: 1 - r, without cancellation
+    - `weighted`: r times the lower limit; zero for an infinite one
     """
 
     upper: np.ndarray
@@ -49,12 +43,8 @@ class _HalfLine(NamedTuple):
 class NormalInterval:
     """The interval between two limits, elementwise on arrays that broadcast together.
 
-    Parameters
-    ----------
-    lower, upper : array
-        The limits; one may be infinite.
-    width : array
-        Their difference, which cannot be computed without rounding from limits far out.
+    - `lower`, `upper`: the limits; one may be infinite
+    - `width`: their difference, which cannot be computed without rounding from limits far out
     """
 
     def __init__(self, lower: np.ndarray, upper: np.ndarray, width: np.ndarray) -> None:

@@ -20,13 +20,9 @@ from pmgp.core.numerics.quadrature import TiltedMoments, tilted_moments
 class SharedSites:
     """The element of f on which each observation depends.
 
-    Attributes
-    ----------
-    where : (N,) array of int
-        From 0 to n - 1, or n for an observation without an element: its predictor is zero, and its term is counted at
-        the first element.
-    sites : int
-        Number n of elements.
+    - `where` (N,) of int: from 0 to n - 1, or n for an observation without an element: its predictor is zero, and its
+      term is counted at the first element
+    - `sites`: number n of elements
     """
 
     where: np.ndarray
@@ -91,10 +87,7 @@ class SharedSites:
 class SharingLikelihood:
     """The likelihood of f, made of one that knows a predictor for each observation.
 
-    Attributes
-    ----------
-    inner : SiteLikelihood
-        Likelihood of N predictors, a `Divisible` one.
+    `inner`: likelihood of N predictors, a `Divisible` one.
     """
 
     inner: Any
@@ -159,10 +152,7 @@ class SharingLikelihood:
 class _Part(NamedTuple):
     """The terms of some elements of f.
 
-    Attributes
-    ----------
-    where : array of int
-        Index of each one's element among these.
+    `where`: index of each one's element among these.
     """
 
     whole: SharingLikelihood

@@ -29,25 +29,12 @@ def softmax_moments(
 ) -> BlockMoments:
     """Return the moments of prod_c pi_c^counts_c times a normal distribution, and the expected curvature, site by site.
 
-    Parameters
-    ----------
-    counts : (C, n) array
-    mean, covariance : (n, d) and (n, d, d) array
-        Moments of the C - 1 contrasts.
-    near : pair of arrays of the same shapes
-        Moments of normals about which the nodes are placed.
-    curved : bool
-        Whether to compute the expected curvature.
+    `counts` (C, n); `mean`, `covariance` (n, d) and (n, d, d): moments of the C - 1 contrasts; `near`: moments of
+    normals about which the nodes are placed; `curved`: whether to compute the expected curvature.
 
-    Returns
-    -------
-    BlockMoments
-        The log normalizer leaves out the constant of the counts.
+    The log normalizer leaves out the constant of the counts.
 
-    Raises
-    ------
-    numpy.linalg.LinAlgError
-        If a covariance is not positive definite.
+    Raises numpy.linalg.LinAlgError if a covariance is not positive definite.
     """
     (classes, n), d = counts.shape, mean.shape[1]
     nodes, mass = normal_nodes(d)
@@ -73,10 +60,7 @@ def tilted_modes(
     Newton's method takes steps as long as the third derivatives allow, and needs no line search (Sun and Tran-Dinh
     2019, Mathematical Programming 178, Theorem 2).
 
-    Raises
-    ------
-    numpy.linalg.LinAlgError
-        If a covariance is not positive definite.
+    Raises numpy.linalg.LinAlgError if a covariance is not positive definite.
     """
     n, d = mean.shape
     mode, width = np.empty((n, d)), np.empty((n, d * d))

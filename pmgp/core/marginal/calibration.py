@@ -47,20 +47,12 @@ def choose_draws(
 ) -> tuple[int | None, float]:
     """Return the chosen number of draws, or the estimator's own, and the spread with it.
 
-    Parameters
-    ----------
-    thetas : list of (dimension,) arrays
-        Posterior points, from the second half of tuning.
-    price : callable, optional
-        The number of draws with the lowest price is chosen; without a price, the smallest number that suffices.
+    - `thetas` list of (dimension,) arrays: posterior points, from the second half of tuning
+    - `price`: the number of draws with the lowest price is chosen; without a price, the smallest number that suffices
 
-    Returns
-    -------
-    draws : int or None
-        None for an estimator that knows its own number.
-    spread : float
-        Standard deviation of the log-estimate with that number, the upper quartile over `thetas`; NaN if there are no
-        `thetas`, or if the estimator is neither `Calibrated` nor `Repeated`.
+    Returns `draws`: None for an estimator that knows its own number; `spread`: standard deviation of the log-estimate
+    with that number, the upper quartile over `thetas`; NaN if there are no `thetas`, or if the estimator is neither
+    `Calibrated` nor `Repeated`.
     """
     if not isinstance(estimator, Calibrated | Repeated):
         return None, np.nan
@@ -78,10 +70,7 @@ def inefficiency(spread: float) -> float:
     a(z) = Phi(-z/s - s/2) + exp(-z) Phi(z/s - s/2). The integrated autocorrelation time is the mean of 2/a - 1 over
     stored estimates, whose errors have the mean s^2/2 (Pitt, dos Santos Silva, Giordani and Kohn 2012).
 
-    Parameters
-    ----------
-    spread : float
-        The standard deviation s.
+    `spread`: the standard deviation s.
     """
     if not np.isfinite(spread):
         return np.inf
@@ -104,19 +93,11 @@ def measured_beside(
 ) -> tuple[tuple[int, float], float]:
     """Return an estimator's number of draws, and the spread of importance sampling with the particles that it finds.
 
-    Parameters
-    ----------
-    own : tuple
-        Importance sampling, and the number of its draws.
-    thetas : list of (dimension,) arrays
-        Posterior points, at least one.
+    `own`: importance sampling, and the number of its draws; `thetas` list of (dimension,) arrays: posterior points, at
+    least one.
 
-    Returns
-    -------
-    found : tuple
-        The result of :func:`choose_draws`.
-    spread : float
-        Spread of importance sampling if stored estimates hold such particles, from the rate at which they are replaced.
+    Returns `found`: the result of :func:`choose_draws`; `spread`: spread of importance sampling if stored estimates
+    hold such particles, from the rate at which they are replaced.
     """
     candidates = _candidates(estimator)
     spreads, beside = [], []

@@ -40,12 +40,8 @@ FEW_DRAWS = 64
 class Choice(NamedTuple):
     """An estimator and its number of draws, chosen by tuning.
 
-    Attributes
-    ----------
-    estimator : Estimator or None
-        None if there was nothing to choose.
-    spread : float
-        See :func:`~pmgp.core.marginal.calibration.choose_draws`.
+    `estimator`: None if there was nothing to choose; `spread`: see
+    :func:`~pmgp.core.marginal.calibration.choose_draws`.
     """
 
     estimator: Estimator | None
@@ -63,17 +59,12 @@ def choose_estimator(
 ) -> Choice:
     """Return the best estimator, of the scheme's own and others, with its number of draws.
 
-    Parameters
-    ----------
-    rng : numpy.random.Generator
-        It serves only the scheme's own estimator. Others are measured with separate random numbers, so a chain that
-        keeps its estimator continues as if there had been no others.
-    scheme : PseudoMarginalChain
-        Its estimator must be `Priced` if there are others. Otherwise it makes the smallest number of draws that
-        suffices.
-    thetas : list of (dimension,) arrays
-        Posterior points, from the second half of tuning. Without any, nothing can be measured, and the scheme keeps its
-        own estimator.
+    - `rng`: it serves only the scheme's own estimator. Others are measured with separate random numbers, so a chain
+      that keeps its estimator continues as if there had been no others
+    - `scheme`: its estimator must be `Priced` if there are others. Otherwise it makes the smallest number of draws that
+      suffices
+    - `thetas` list of (dimension,) arrays: posterior points, from the second half of tuning. Without any, nothing can
+      be measured, and the scheme keeps its own estimator
     """
     separate = np.random.default_rng(deepcopy(rng).integers(2**63, size=4))
     screened = evaluate(thetas[-1], predictor) if thetas else None

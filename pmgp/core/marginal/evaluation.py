@@ -31,15 +31,7 @@ class Indefinite(NamedTuple):
 class Fitted(NamedTuple):
     """The model at one theta, with q.
 
-    Attributes
-    ----------
-    theta : (dimension,) array
-    log_prior : float
-        log p(theta).
-    approximation : Posterior
-        q(f).
-    likelihood : Likelihood
-        p(y|f, theta).
+    `theta` (dimension,); `log_prior`: log p(theta); `approximation`: q(f); `likelihood`: p(y|f, theta).
     """
 
     theta: np.ndarray
@@ -62,17 +54,8 @@ class Fitted(NamedTuple):
 class Ready(NamedTuple):
     """The model at one theta, with q made ready for importance samples: K is factorized and the moments match.
 
-    Attributes
-    ----------
-    theta : (dimension,) array
-    log_prior : float
-        log p(theta).
-    log_screen : float
-        Log-screen of the approximation as it was fitted.
-    approximation : Posterior
-        q(f).
-    likelihood : Likelihood
-        p(y|f, theta).
+    `theta` (dimension,); `log_prior`: log p(theta); `log_screen`: log-screen of the approximation as it was fitted;
+    `approximation`: q(f); `likelihood`: p(y|f, theta).
     """
 
     theta: np.ndarray

@@ -29,18 +29,9 @@ def evidence_gradient(
 ) -> np.ndarray | None:
     """Return the gradient of q's log-evidence in theta.
 
-    Parameters
-    ----------
-    approximation : Differentiable
-        The approximation that found q.
-    theta : (dimension,) array
-    likelihood : Likelihood
-        Likelihood at theta.
+    `approximation`: the approximation that found q; `theta` (dimension,); `likelihood`: likelihood at theta.
 
-    Returns
-    -------
-    (dimension,) array or None
-        None if K turns out to be indefinite.
+    Returns None if K turns out to be indefinite.
     """
     gradient = approximation.evidence_gradient(q, likelihood)
     if gradient is None:

@@ -14,14 +14,8 @@ from pmgp.core.likelihoods.base import Likelihood
 class GivenElements:
     """The joint density as a function of the elements of theta that move.
 
-    Parameters
-    ----------
-    model : DifferentiableMarginal
-        Model of the whole theta.
-    moved : (dimension,) array of int
-        The elements that move.
-    theta : array
-        A complete theta, which gives the other elements.
+    `model`: model of the whole theta; `moved` (dimension,) of int: the elements that move; `theta`: a complete theta,
+    which gives the other elements.
     """
 
     def __init__(self, model: DifferentiableMarginal, moved: np.ndarray, theta: np.ndarray) -> None:

@@ -41,15 +41,8 @@ from pmgp.core.transitions.mixture import IndependenceMixture
 class State(NamedTuple):
     """The state of a chain between two iterations, without the approximation at theta, which is a function of theta.
 
-    Attributes
-    ----------
-    theta : (dimension,) array
-    particle : (n,) array
-        The retained particle, a draw from p(f|theta, y).
-    log_estimate : float
-        Log of p^(y|theta), unbiased.
-    effective_size : float
-        Effective number of importance samples in the estimate.
+    `theta` (dimension,); `particle` (n,): the retained particle, a draw from p(f|theta, y); `log_estimate`: log of
+    p^(y|theta), unbiased; `effective_size`: effective number of importance samples in the estimate.
     """
 
     theta: np.ndarray
@@ -76,18 +69,11 @@ class Frozen(NamedTuple):
 class Info(NamedTuple):
     """A report of one iteration.
 
-    Attributes
-    ----------
-    acceptance_rate : float
-        Acceptance probability of the correction; zero if theta did not move on the screen.
-    screen : tuple of TransitionInfo
-        Reports of the transitions on the screen.
-    latent : (n,) array
-        The trace's copy of f.
-    iterations : int
-        Total number of iterations of all fits.
-    converged, indefinite : bool
-        Whether all of them converged, and whether K was indefinite anywhere.
+    - `acceptance_rate`: acceptance probability of the correction; zero if theta did not move on the screen
+    - `screen`: reports of the transitions on the screen
+    - `latent` (n,): the trace's copy of f
+    - `iterations`: total number of iterations of all fits
+    - `converged`, `indefinite`: whether all of them converged, and whether K was indefinite anywhere
     """
 
     accepted: bool

@@ -17,19 +17,10 @@ from pmgp.core.transitions.base import NOT_COMPUTED, Point
 class ScreenDensity:
     """The density for one iteration, which counts iterations of fits. A point's payload is its evaluation.
 
-    Parameters
-    ----------
-    learning : bool
-        Whether to keep pairs from which the predictor may learn.
+    `learning`: whether to keep pairs from which the predictor may learn.
 
-    Attributes
-    ----------
-    iterations : int
-        Total number of iterations of all fits.
-    converged, indefinite : bool
-        Whether all fits converged, and whether K was indefinite anywhere.
-    pairs : list of pairs
-        Theta and a start for fits nearby, for each q that converged.
+    `iterations`: total number of iterations of all fits; `converged`, `indefinite`: whether all fits converged, and
+    whether K was indefinite anywhere; `pairs`: theta and a start for fits nearby, for each q that converged.
     """
 
     def __init__(self, evaluate: Evaluator, predictor: Predictor | None, learning: bool = False) -> None:

@@ -38,24 +38,14 @@ SMALLEST_RATE = 1e-6
 class Tuning:
     """Accumulators of one chain's tuning phase.
 
-    Parameters
-    ----------
-    dimension, size : int
-        Lengths of theta and of the approximation's start.
-    length : int
-        Number of tuning iterations.
+    `dimension`, `size`: lengths of theta and of the approximation's start; `length`: number of tuning iterations.
 
-    Attributes
-    ----------
-    learned : object
-        State that the transition has learned.
-    moments : Moments
-        Moments of theta.
-    predictor, former : ModePredictor or None
-        The current predictor, and the previous one until the current one has coefficients.
-    nearby : (size,) array or None
-        Start of fits while nothing can be predicted: the result of a fit at a theta of the chain.
-    kept : list of (dimension,) arrays
+    - `learned`: state that the transition has learned
+    - `moments`: moments of theta
+    - `predictor`, `former`: the current predictor, and the previous one until the current one has coefficients
+    - `nearby` (size,) or None: start of fits while nothing can be predicted: the result of a fit at a theta of the
+      chain
+    - `kept` list of (dimension,) arrays
     """
 
     transition: AdaptiveTransition
@@ -77,10 +67,7 @@ class Tuning:
     def step(self, rng: np.random.Generator, current: Point, evaluate: Evaluator) -> tuple[Point, TransitionInfo]:
         """Make one transition under the approximate marginal likelihood, and learn from it.
 
-        Parameters
-        ----------
-        current : Point
-            Point of :meth:`density` at the chain's theta.
+        `current`: point of :meth:`density` at the chain's theta.
         """
         density = self.density(evaluate)
         moved, info = self.transition.step(rng, current, density, self.learned)

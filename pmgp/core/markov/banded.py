@@ -17,16 +17,8 @@ def autoregression(
 
     The last block is filled up with independent standard normal values.
 
-    Parameters
-    ----------
-    coefficients : (p,) array
-        rho, the coefficient of the previous value first.
-    innovation_variance : float
-        sigma^2.
-    initial : (p, p) array
-        Precision of the first p values.
-    length : int
-        Number of values.
+    `coefficients` (p,): rho, the coefficient of the previous value first; `innovation_variance`: sigma^2; `initial` (p,
+    p): precision of the first p values; `length`: number of values.
     """
     order = len(coefficients)
     residual = np.concatenate([[1.0], -np.asarray(coefficients)])
@@ -54,12 +46,7 @@ def autoregression(
 def expected_values(coefficients: np.ndarray, drift: float, initial: np.ndarray, length: int) -> np.ndarray:
     """Return the means of an autoregression of order p, m_t = drift + sum_k rho_k m_{t-k}: (length,).
 
-    Parameters
-    ----------
-    coefficients : (p,) array
-        rho, the coefficient of the previous value first.
-    initial : (p,) array
-        Means of the first p values.
+    `coefficients` (p,): rho, the coefficient of the previous value first; `initial` (p,): means of the first p values.
     """
     order = len(coefficients)
     bands = np.zeros((order + 1, length))

@@ -16,12 +16,9 @@ from pmgp.core.markov.walks import ChainWalk, Group
 class ChainFactor:
     """The factor of a block tridiagonal precision.
 
-    Attributes
-    ----------
-    inverse, gain : (T, d, d) array
-        R_t and G_t: given the next block, a block has the covariance R_t' R_t and the regression -G_t on it.
-    log_determinant : float
-        Log-determinant of Q.
+    - `inverse`, `gain` (T, d, d): R_t and G_t: given the next block, a block has the covariance R_t' R_t and the
+      regression -G_t on it
+    - `log_determinant`: log-determinant of Q
     """
 
     inverse: np.ndarray
@@ -54,12 +51,8 @@ class ChainFactor:
     def grown(self, rng: np.random.Generator, part: slice, following: np.ndarray) -> np.ndarray:
         """Draw some blocks given the block that follows them: (s, d, size).
 
-        Parameters
-        ----------
-        part : slice
-            The blocks.
-        following : (d, size) array
-            Draws of the block that follows; zeros if there is none.
+        - `part`: the blocks
+        - `following` (d, size): draws of the block that follows; zeros if there is none
         """
         values = np.empty((part.stop - part.start, *following.shape))
         loop("blocks.grown")(rng, self.inverse[part], self.gain[part], following, values)
@@ -80,19 +73,11 @@ class ChainPattern:
 
     The values of a precision are (2, T, d, d): the blocks Q_tt, and the blocks Q_{t,t-1}, the first of which is zero.
 
-    Parameters
-    ----------
-    where : (n,) array of int
-        The block of each site, from 0 to T - 1, in any order; several sites may have the same block.
-    loading : (n, d) array
-        Weights of the block's elements: f_i = h_i' x_t + c_i.
-    length : int
-        Number of blocks T.
+    - `where` (n,) of int: the block of each site, from 0 to T - 1, in any order; several sites may have the same block
+    - `loading` (n, d): weights of the block's elements: f_i = h_i' x_t + c_i
+    - `length`: number of blocks T
 
-    Raises
-    ------
-    ValueError
-        For blocks that do not exist, and arrays of different lengths.
+    Raises ValueError for blocks that do not exist, and arrays of different lengths.
     """
 
     where: np.ndarray

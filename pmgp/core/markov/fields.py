@@ -24,10 +24,7 @@ from pmgp.core.markov.sparse import SparsePattern
 class SummedPrecision:
     """The precision Q = sum_k c_k Q_k with fixed matrices Q_k, on one pattern.
 
-    Attributes
-    ----------
-    parts : (k, nnz) array
-        Values of the Q_k.
+    `parts` (k, nnz): values of the Q_k.
     """
 
     pattern: SparsePattern
@@ -55,10 +52,8 @@ def checked_neighbors(weights: Any) -> sparse.csc_array:
 
     Shapes: weights (n, n) dense or sparse.
 
-    Raises
-    ------
-    ValueError
-        For a matrix that is not square, symmetric, finite and zero on its diagonal, and for areas without neighbors.
+    Raises ValueError for a matrix that is not square, symmetric, finite and zero on its diagonal, and for areas without
+    neighbors.
     """
     found = sparse.csc_array(weights, dtype=np.float64)
     found.eliminate_zeros()
@@ -101,15 +96,10 @@ def intrinsic_autoregression(neighbors: Any, deviation: float, deviation_of_mean
 
     Differences of neighbors have one standard deviation, and the mean of all areas has another.
 
-    Parameters
-    ----------
-    neighbors : (n, n) sparse array
-        Ones and zeros.
+    `neighbors` (n, n): ones and zeros.
 
-    Raises
-    ------
-    ValueError
-        For areas in several pieces, whose levels would have no density, and deviations that are not positive.
+    Raises ValueError for areas in several pieces, whose levels would have no density, and deviations that are not
+    positive.
     """
     if not (0.0 < deviation < np.inf and 0.0 < deviation_of_mean < np.inf):
         raise ValueError(f"sigma and zero_sum_stdev must be positive, not {deviation} and {deviation_of_mean}")
@@ -128,14 +118,9 @@ def intrinsic_autoregression(neighbors: Any, deviation: float, deviation_of_mean
 def matern_on_mesh(mass: np.ndarray, stiffness: Any, design: Any = None) -> SummedPrecision:
     """Return the precision tau^2 (kappa^2 C + G) C^-1 (kappa^2 C + G), with coefficients tau^2 (kappa^4, 2 kappa^2, 1).
 
-    Parameters
-    ----------
-    mass : (m,) array
-        Diagonal of C, the area of each node.
-    stiffness : (m, m) sparse array
-        G.
-    design : (n, m) sparse array, optional
-        A: the field at the observations is A times its values at the nodes.
+    - `mass` (m,): diagonal of C, the area of each node
+    - `stiffness` (m, m): G
+    - `design` (n, m): A: the field at the observations is A times its values at the nodes
     """
     twice = sparse.csc_array(stiffness @ sparse.diags_array(1.0 / mass) @ stiffness)
     return SummedPrecision.of([sparse.diags_array(mass), stiffness, twice], design)

@@ -25,14 +25,8 @@ from pmgp.core.numerics.conditioning import log_sites
 class SampledPaths:
     """An unbiased estimate of p(y|theta), with the particles' paths.
 
-    Attributes
-    ----------
-    log_weights : (draws,) array
-        Logarithms of the weights since the last resampling.
-    first : (draws,) array of int
-        The particle at the beginning from which each particle descends.
-    resamplings : int
-        Number of resamplings.
+    `log_weights` (draws,): logarithms of the weights since the last resampling; `first` (draws,) of int: the particle
+    at the beginning from which each particle descends; `resamplings`: number of resamplings.
     """
 
     log_evidence: float

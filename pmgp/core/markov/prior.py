@@ -23,16 +23,7 @@ PENALTY, PENALTY_STEPS, SMALLEST_MISS = 1e7, 30, 1e-9
 class PrecisionPrior(ShrinkingPrior):
     """The prior of f = A x + c, where x ~ N(m, Q^-1).
 
-    Attributes
-    ----------
-    pattern : Pattern
-        Pattern of Q and A.
-    values : array
-        Q on its pattern.
-    state_mean : array
-        m, of the shape of x.
-    offset : (n,) array
-        c.
+    `pattern`: pattern of Q and A; `values`: Q on its pattern; `state_mean`: m, of the shape of x; `offset` (n,): c.
     """
 
     pattern: Pattern
@@ -109,12 +100,7 @@ class PrecisionPrior(ShrinkingPrior):
 class PrecisionShrinkage(Shrinkage):
     """The covariance S = A (Q + A'WA)^-1 A' of f given the sites.
 
-    Attributes
-    ----------
-    precision : (n,) array
-        W.
-    factor : Factor
-        Factor of Q + A'WA.
+    `precision` (n,): W; `factor`: factor of Q + A'WA.
     """
 
     prior: PrecisionPrior
@@ -203,10 +189,7 @@ class PrecisionPosterior(ShrunkPosterior):
         Given f, x has the same distribution under the prior and under q. A draw from q is moved along Q^-1 A' until
         A x + c is f, unless the pattern can draw directly.
 
-        Raises
-        ------
-        FloatingPointError
-            If no x has this f.
+        Raises FloatingPointError if no x has this f.
         """
         deviation = f - self.mean
         drawn = self.prior.pattern.drawn_given(rng, self.prior.values, deviation)

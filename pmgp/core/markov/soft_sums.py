@@ -25,12 +25,7 @@ from pmgp.core.markov.sparse import SparseFactor, SparsePattern
 class SoftSumFactor(SparseFactor):
     """The factor of Q + w v v'.
 
-    Attributes
-    ----------
-    plain : SparseFactor
-        Factor of Q.
-    weight : float
-        w.
+    `plain`: factor of Q; `weight`: w.
     """
 
     pattern: SoftSumPattern
@@ -51,12 +46,7 @@ class SoftSumPattern(SparsePattern):
 
     The values of a precision are those of Q, and w at the end.
 
-    Parameters
-    ----------
-    precision, design : sparse arrays
-        Pattern of Q, and A, as for `SparsePattern`.
-    direction : (m,) array
-        v.
+    `precision`, `design`: pattern of Q, and A, as for `SparsePattern`; `direction` (m,): v.
     """
 
     def __init__(self, precision: Any, design: Any = None, *, direction: np.ndarray) -> None:
@@ -111,12 +101,7 @@ def _made_of(precision: Any, design: Any, direction: np.ndarray) -> SoftSumPatte
 def soft_sum(singular: Any, weight: float) -> tuple[SoftSumPattern, np.ndarray]:
     """Return the pattern and the values of P + w 1 1', for a P whose null space is spanned by a vector of ones.
 
-    Parameters
-    ----------
-    singular : (m, m) sparse array
-        P.
-    weight : float
-        w.
+    `singular` (m, m): P; `weight`: w.
     """
     number = singular.shape[0]
     chosen = int(np.argmax(singular.diagonal()))

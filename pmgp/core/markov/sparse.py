@@ -21,14 +21,10 @@ from pmgp.core.markov.walks import Group, SparseWalk
 class SparseFactor:
     """The factor of a sparse precision, in the order of its pattern.
 
-    Attributes
-    ----------
-    values : (nnz,) array
-        Elements of L below its diagonal of ones, by columns.
-    pivots : (m,) array
-        D.
-    directions, gains : (m,) array
-        The vectors p and g of `compiled.pattern`, if a matrix of rank one is added to the precision; otherwise zeros.
+    - `values` (nnz,): elements of L below its diagonal of ones, by columns
+    - `pivots` (m,): D
+    - `directions`, `gains` (m,): the vectors p and g of `compiled.pattern`, if a matrix of rank one is added to the
+      precision; otherwise zeros
     """
 
     pattern: SparsePattern
@@ -95,17 +91,11 @@ class SparsePattern:
 
     The values of a precision are its elements in the upper triangle of the pattern of Q + A'A, by columns.
 
-    Parameters
-    ----------
-    precision : (m, m) sparse array
-        An array that stores an element wherever Q may differ from zero; the values of the elements are ignored.
-    design : (n, m) sparse array, optional
-        A; by default the identity.
+    - `precision` (m, m): an array that stores an element wherever Q may differ from zero; the values of the elements
+      are ignored
+    - `design` (n, m): A; by default the identity
 
-    Raises
-    ------
-    ValueError
-        If the precision is not square, or the design has another number of columns.
+    Raises ValueError if the precision is not square, or the design has another number of columns.
     """
 
     def __init__(self, precision: Any, design: Any = None) -> None:
@@ -204,10 +194,7 @@ class SparsePattern:
     def values(self, precision: Any) -> np.ndarray:
         """Return the values of a precision that stores the same elements as the one that was given first.
 
-        Raises
-        ------
-        ValueError
-            If it stores other elements.
+        Raises ValueError if it stores other elements.
         """
         upper = _upper(precision)
         same = np.array_equal(upper.indptr, self._given.indptr) and np.array_equal(upper.indices, self._given.indices)

@@ -23,12 +23,7 @@ MOST_HARMONICS = 64
 class Part(NamedTuple):
     """A Matern kernel, and the kernels by which it is multiplied.
 
-    Attributes
-    ----------
-    order : float
-        1/2, 3/2 or 5/2.
-    factors : tuple of str
-        ``"cosine"`` or ``"periodic"``.
+    `order`: 1/2, 3/2 or 5/2; `factors`: ``"cosine"`` or ``"periodic"``.
     """
 
     order: float
@@ -38,10 +33,7 @@ class Part(NamedTuple):
 class Line(NamedTuple):
     """A Matern kernel times a cosine.
 
-    Attributes
-    ----------
-    frequency : float
-        Radians per unit of time; zero for a Matern kernel without a cosine.
+    `frequency`: radians per unit of time; zero for a Matern kernel without a cosine.
     """
 
     order: float
@@ -62,12 +54,9 @@ def lines_of(
 ) -> list[Line]:
     """Return the lines whose sum is a kernel; a part with impossible parameters gives a line of variance NaN.
 
-    Parameters
-    ----------
-    lengthscales, variances : (k,) array
-        Lengthscales and variances of the parts.
-    periods, widths : (p,) array
-        Period and length-scale of each factor of each part, in order. Those of cosines in `widths` are not used.
+    - `lengthscales`, `variances` (k,): lengthscales and variances of the parts
+    - `periods`, `widths` (p,): period and length-scale of each factor of each part, in order. Those of cosines in
+      `widths` are not used
     """
     found, begin = [], 0
     for part, lengthscale, variance in zip(parts, lengthscales, variances, strict=True):

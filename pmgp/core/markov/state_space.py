@@ -38,16 +38,10 @@ DIFFUSIONS = {0.5: 2.0, 1.5: 4.0, 2.5: 16.0 / 3.0}
 class Times:
     """Times in any order, which may repeat.
 
-    Parameters
-    ----------
-    times : (n,) array
+    `times` (n,).
 
-    Attributes
-    ----------
-    distinct : (T,) array
-        Each time once, in increasing order.
-    first, where : (T,) and (n,) array of int
-        The first position of each distinct time, and the index of the distinct time at each position.
+    `distinct` (T,): each time once, in increasing order; `first`, `where` (T,) and (n,) of int: the first position of
+    each distinct time, and the index of the distinct time at each position.
     """
 
     def __init__(self, times: np.ndarray) -> None:
@@ -149,12 +143,7 @@ def transitions(times: Times, lines: Sequence[Line]) -> np.ndarray:
 def log_density(values: np.ndarray, lines: Sequence[Line], deviations: np.ndarray) -> float:
     """Return the log density of a process at distinct times, in increasing order.
 
-    Parameters
-    ----------
-    values : (3, T, d, d) array
-        From `transitions`.
-    deviations : (T,) array
-        Values of the process less its mean.
+    `values` (3, T, d, d): from `transitions`; `deviations` (T,): values of the process less its mean.
     """
     return _filtered(values, _loading(lines), deviations)[0]
 
@@ -162,10 +151,7 @@ def log_density(values: np.ndarray, lines: Sequence[Line], deviations: np.ndarra
 def sample_path(rng: np.random.Generator, pattern: StatePattern, values: np.ndarray, f: np.ndarray) -> np.ndarray:
     """Draw the process less its mean, at the times of the pattern's sites, given f where it is not NaN: (n,).
 
-    Raises
-    ------
-    ValueError
-        For impossible parameters.
+    Raises ValueError for impossible parameters.
     """
     state = pattern.drawn_given(rng, values, f)
     if state is None:

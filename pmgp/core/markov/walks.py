@@ -19,12 +19,8 @@ from pmgp.core.markov.loading import loop
 class Group(NamedTuple):
     """Elements that are drawn together, and the sites that can be passed after them.
 
-    Attributes
-    ----------
-    begin, end : int
-        Range of the blocks in time, or of the elements in the order of elimination.
-    design : sparse array or None
-        Rows of A for these sites, with the columns from `begin` on; None for a chain, which has its own loading.
+    - `begin`, `end`: range of the blocks in time, or of the elements in the order of elimination
+    - `design`: rows of A for these sites, with the columns from `begin` on; None for a chain, which has its own loading
     """
 
     begin: int
@@ -53,15 +49,10 @@ class Walk(Protocol):
 class ChainWalk:
     """Particles that are drawn backwards in time.
 
-    Parameters
-    ----------
-    factor : ChainFactor
-        Factor of q's precision.
-    draws, width : int
-        Number of particles, and of sites in a group.
-    kept : (T, d) array, optional
-        The first particle's path less q's mean, if it is kept. It gets a new ancestor when particles are resampled
-        (Lindsten, Jordan and Schon 2014).
+    - `factor`: factor of q's precision
+    - `draws`, `width`: number of particles, and of sites in a group
+    - `kept` (T, d): the first particle's path less q's mean, if it is kept. It gets a new ancestor when particles are
+      resampled (Lindsten, Jordan and Schon 2014)
     """
 
     def __init__(self, pattern: Any, factor: Any, draws: int, width: int, kept: np.ndarray | None = None) -> None:
@@ -103,14 +94,8 @@ class ChainWalk:
 class SparseWalk:
     """Particles that are drawn backwards in the order of elimination.
 
-    Parameters
-    ----------
-    factor : SparseFactor
-        Factor of q's precision.
-    draws, width : int
-        Number of particles, and of elements in a group.
-    kept : (m,) array, optional
-        The first particle's path less q's mean, if it is kept.
+    `factor`: factor of q's precision; `draws`, `width`: number of particles, and of elements in a group; `kept` (m,):
+    the first particle's path less q's mean, if it is kept.
     """
 
     def __init__(self, pattern: Any, factor: Any, draws: int, width: int, kept: np.ndarray | None = None) -> None:

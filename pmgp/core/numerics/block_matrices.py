@@ -79,10 +79,7 @@ class ContrastBlocks:
 
     The curvature of a softmax is of this form, with counts times probabilities for a.
 
-    Parameters
-    ----------
-    scale : (C, n) array
-        a, positive.
+    `scale` (C, n): a, positive.
     """
 
     scale: np.ndarray
@@ -178,10 +175,7 @@ def _least_squares_pass(coupling: np.ndarray, r: np.ndarray) -> np.ndarray:
 class DenseBlocks:
     """W given by its blocks.
 
-    Parameters
-    ----------
-    blocks : (n, C, C) array
-        Positive definite.
+    `blocks` (n, C, C): positive definite.
     """
 
     blocks: np.ndarray

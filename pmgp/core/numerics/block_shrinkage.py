@@ -51,18 +51,12 @@ class ContrastShrinkage:
 
     Solutions with many right-hand sides are products with the inverse triangles, which takes a third of the time.
 
-    Attributes
-    ----------
-    covariances : sequence of (n, n) arrays
-        The K_c, lower triangles.
-    scale : (C, n) array
-        D.
-    inverses, weighted : (C, n, n) array
-        Upper triangles: transposes of the inverses of the lower Cholesky factors of the B_c, and of the E_c.
-    factor : (n, n) array
-        Lower Cholesky factor of M.
-    log_determinant : float
-        Log determinant of I + K W.
+    - `covariances` sequence of (n, n) arrays: the K_c, lower triangles
+    - `scale` (C, n): D
+    - `inverses`, `weighted` (C, n, n): upper triangles: transposes of the inverses of the lower Cholesky factors of the
+      B_c, and of the E_c
+    - `factor` (n, n): lower Cholesky factor of M
+    - `log_determinant`: log determinant of I + K W
     """
 
     covariances: Sequence[np.ndarray]
@@ -167,14 +161,8 @@ def _solved(inverse: np.ndarray, b: np.ndarray) -> np.ndarray:
 class DenseShrinkage:
     """S for any positive definite W = V V': V'^-1 B^-1 V' K with B = I + V' K V, a matrix of C n rows.
 
-    Attributes
-    ----------
-    covariances : sequence of (n, n) arrays
-        The K_c, lower triangles.
-    root : (n, C, C) array
-        V, lower Cholesky factors of W's blocks.
-    factor : (C n, C n) array
-        Lower Cholesky factor of B.
+    `covariances` sequence of (n, n) arrays: the K_c, lower triangles; `root` (n, C, C): V, lower Cholesky factors of
+    W's blocks; `factor` (C n, C n): lower Cholesky factor of B.
     """
 
     covariances: Sequence[np.ndarray]

@@ -24,13 +24,8 @@ def condition(
     With centered sites b' = b - W m and c = B^-1 W^1/2 K b', the mean is m + W^-1/2 c: B c = W^1/2 K b' gives
     K W^1/2 c = W^-1/2 (W^1/2 K b' - c), so that the second product with K cancels. Needs positive precisions.
 
-    Parameters
-    ----------
-    covariance : (n, n) array
-        Lower triangle of K.
-    prior_mean, linear, precision : (n,) array
-    memory : (n, n) array
-        In Fortran order.
+    `covariance` (n, n): lower triangle of K; `prior_mean`, `linear`, `precision` (n,); `memory` (n, n): in Fortran
+    order.
     """
     record_several(cholesky=1, matvec=1)
     mean, work = np.empty(len(linear)), np.empty((2, len(linear)))
@@ -55,21 +50,14 @@ def swept(
     It returns the kernel's status, the number of sweeps, the log-evidence before the last one, the log-determinant of
     B, and the log of the integral of the prior times the sites.
 
-    Parameters
-    ----------
-    sweeps : callable
-        A kernel of `compiled.propagation` with the data of its likelihood.
-    covariance : (n, n) array
-        Lower triangle of K.
-    prior_mean : (n,) array
-    log_determinant : float
-        Log-determinant of B; NaN if B is not factorized yet.
-    settings : tuple
-        Settings of the kernel.
-    sites : (2, n) array
-    mean : (n,) array
-    factor : (n, n) array
-        Factor of B, in Fortran order.
+    - `sweeps`: a kernel of `compiled.propagation` with the data of its likelihood
+    - `covariance` (n, n): lower triangle of K
+    - `prior_mean` (n,)
+    - `log_determinant`: log-determinant of B; NaN if B is not factorized yet
+    - `settings`: settings of the kernel
+    - `sites` (2, n)
+    - `mean` (n,)
+    - `factor` (n, n): factor of B, in Fortran order
     """
     known = np.asfortranarray(covariance).T, np.ascontiguousarray(prior_mean, np.float64), log_determinant
     found = sweeps(*known, *settings, sites, mean, factor.T)
@@ -91,20 +79,9 @@ def stepped(
 
     It returns the number of steps, the log-evidence, and the log-determinant of B; None if B is indefinite.
 
-    Parameters
-    ----------
-    steps : callable
-        A kernel of `compiled.newton` with the data of its likelihood.
-    covariance : (n, n) array
-        Lower triangle of K.
-    prior_mean : (n,) array
-    settings : tuple
-        Settings of the kernel.
-    sites : (2, n) array
-    mean : (n,) array
-        The start, which is read.
-    factor : (n, n) array
-        Factor of B, in Fortran order.
+    `steps`: a kernel of `compiled.newton` with the data of its likelihood; `covariance` (n, n): lower triangle of K;
+    `prior_mean` (n,); `settings`: settings of the kernel; `sites` (2, n); `mean` (n,): the start, which is read;
+    `factor` (n, n): factor of B, in Fortran order.
     """
     known = np.asfortranarray(covariance).T, np.ascontiguousarray(prior_mean, np.float64)
     number, log_evidence, log_determinant = steps(*known, *settings, sites, mean, factor.T)
@@ -126,13 +103,10 @@ def deviations(
     the vector is W^-1/2 (c - e2). If a site says almost nothing, this is a difference of nearly equal numbers, and the
     product is computed.
 
-    Parameters
-    ----------
-    transposed_prior_factor, transposed, transposed_factor : (n, n) array
-        L, K and the factor of B: their transposes, in C order; the upper triangles are read.
-    precision : (n,) array
-    normals : (2, size, n) array
-        In C order; overwritten.
+    - `transposed_prior_factor`, `transposed`, `transposed_factor` (n, n): L, K and the factor of B: their transposes,
+      in C order; the upper triangles are read
+    - `precision` (n,)
+    - `normals` (2, size, n): in C order; overwritten
     """
     out = np.empty(normals.shape[1:])
     known = transposed_prior_factor, transposed, transposed_factor, precision
@@ -146,11 +120,7 @@ def log_normalizer(
 ) -> float:
     """Return the log of the integral of the prior times the sites: m'(b - W m / 2) + b'_c (mu - m) / 2 - log|B| / 2.
 
-    Parameters
-    ----------
-    prior_mean, linear, precision, mean : (n,) array
-    log_determinant : float
-        Log determinant of B.
+    `prior_mean`, `linear`, `precision`, `mean` (n,); `log_determinant`: log determinant of B.
     """
     known = vectors(prior_mean, linear, precision, mean)
     return compiled("sites.log_normalizer")(*known, log_determinant)

@@ -21,16 +21,11 @@ Operation = Literal["cholesky", "inverse", "matmul", "matvec"]
 class OperationCounts(NamedTuple):
     """Numbers of operations with n x n matrices.
 
-    Attributes
-    ----------
-    cholesky : int
-        Cholesky factorizations.
-    inverse : int
-        Inversions.
-    matmul : int
-        Products of two n x n matrices.
-    matvec : int
-        Products of a symmetric n x n matrix with a vector: O(n^2) each, and one for each column of a thin matrix.
+    - `cholesky`: Cholesky factorizations
+    - `inverse`: inversions
+    - `matmul`: products of two n x n matrices
+    - `matvec`: products of a symmetric n x n matrix with a vector: O(n^2) each, and one for each column of a thin
+      matrix
     """
 
     cholesky: int = 0

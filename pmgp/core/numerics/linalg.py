@@ -29,23 +29,13 @@ class NotPositiveDefiniteError(np.linalg.LinAlgError):
 def cholesky(a: np.ndarray, *, overwrite: bool = False) -> np.ndarray:
     """Return the lower Cholesky factor of a symmetric matrix, given its lower triangle.
 
-    Parameters
-    ----------
-    a : (n, n) array
-        Fortran order avoids a copy. Only the lower triangle is read.
-    overwrite : bool
-        Put the factor in place of `a`.
+    - `a` (n, n): Fortran order avoids a copy. Only the lower triangle is read
+    - `overwrite`: put the factor in place of `a`
 
-    Returns
-    -------
-    (n, n) array
-        The factor in the lower triangle. Elements above the diagonal are arbitrary; with `overwrite` they are those of
-        `a`.
+    The factor is in the lower triangle. Elements above the diagonal are arbitrary; with `overwrite` they
+    are those of `a`.
 
-    Raises
-    ------
-    NotPositiveDefiniteError
-        If a leading minor is not positive, or the matrix is not finite.
+    Raises NotPositiveDefiniteError if a leading minor is not positive, or the matrix is not finite.
     """
     record("cholesky")
     if overwrite:
@@ -68,19 +58,9 @@ def cholesky_pullback(factor: np.ndarray, cotangent: np.ndarray, vector: np.ndar
     L^-T S L^-1 / 2, where S is symmetric with the lower triangle of (L' g) x'. L' times the lower triangle of g x' has
     the same lower triangle, so no product of matrices is needed. Counted as one factorization.
 
-    Parameters
-    ----------
-    factor : (n, n) array
-        L.
-    cotangent : (n,) array
-        g.
-    vector : (n,) array
-        x.
+    `factor` (n, n): L; `cotangent` (n,): g; `vector` (n,): x.
 
-    Returns
-    -------
-    (n, n) array
-        Symmetric, both triangles.
+    Returns both triangles of the symmetric matrix: (n, n).
     """
     record("cholesky")
     lower = np.tril(np.multiply.outer(triangular_product(factor, cotangent, transpose=True), vector))
@@ -94,16 +74,8 @@ def cholesky_pushforward(factor: np.ndarray, tangent: np.ndarray, vector: np.nda
 
     Counted as one factorization.
 
-    Parameters
-    ----------
-    factor, tangent : (n, n) array
-        L and the symmetric dA.
-    vector : (n,) array
-        x.
+    `factor`, `tangent` (n, n): L and the symmetric dA; `vector` (n,): x.
 
-    Returns
-    -------
-    (n,) array
     """
     record("cholesky")
     half = dtrsm(1.0, factor, tangent, lower=1)
@@ -183,13 +155,9 @@ def log_determinant(factor: np.ndarray) -> float:
 def scaled_plus_identity(a: np.ndarray, scale: np.ndarray, out: np.ndarray | None = None) -> np.ndarray:
     """Return the lower triangle of ``I + diag(scale) A diag(scale)``, in `out` where it is given.
 
-    Parameters
-    ----------
-    a : (n, n) array
-        Symmetric, Fortran order, lower triangle.
-    scale : (n,) array
-    out : (n, n) array, optional
-        Fortran-ordered buffer; its upper triangle is left undefined.
+    - `a` (n, n): symmetric, Fortran order, lower triangle
+    - `scale` (n,)
+    - `out` (n, n): fortran-ordered buffer; its upper triangle is left undefined
     """
     n = scale.shape[0]
     if out is None:

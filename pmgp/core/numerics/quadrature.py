@@ -19,11 +19,7 @@ RESOLUTION = 0.03
 class TiltedMoments(NamedTuple):
     """The moments of the densities proportional to ``p(y_i|f_i) N(f_i|mean, variance)``, for each site.
 
-    Attributes
-    ----------
-    mean, variance : (n,) array
-    log_normalizer : (n,) array
-        Log of the integral of p(y_i|f_i) N(f_i|mean, variance) over f_i.
+    `mean`, `variance` (n,); `log_normalizer` (n,): log of the integral of p(y_i|f_i) N(f_i|mean, variance) over f_i.
     """
 
     mean: np.ndarray
@@ -35,10 +31,7 @@ class TiltedMoments(NamedTuple):
 def normal_rule(order: int) -> tuple[np.ndarray, np.ndarray]:
     """Return nodes and weights with ``E[g(z)] ~ sum(weights * g(nodes))`` for z ~ N(0, 1).
 
-    Parameters
-    ----------
-    order : int
-        Number of nodes; exact for polynomials of degree below ``2 * order``.
+    `order`: number of nodes; exact for polynomials of degree below ``2 * order``.
     """
     nodes, weights = hermegauss(order)
     weights = weights / weights.sum()
@@ -51,14 +44,8 @@ def normal_expectation(
 ) -> np.ndarray:
     """Return E[function(f)] for f ~ N(mean, variance), for each element.
 
-    Parameters
-    ----------
-    function : callable
-        Takes and returns an array of shape ``(order, *mean.shape)``.
-    mean, variance : array
-        Arrays of the same shape.
-    order : int
-        Number of Gauss-Hermite nodes.
+    `function`: takes and returns an array of shape ``(order, *mean.shape)``; `mean`, `variance`: arrays of the same
+    shape; `order`: number of Gauss-Hermite nodes.
     """
     nodes, weights = normal_rule(order)
     spread = np.sqrt(variance)
@@ -75,21 +62,13 @@ def tilted_moments(
 ) -> TiltedMoments:
     """Return the moments of the density proportional to ``exp(log_density(f)) N(f|mean, variance)``, for each site.
 
-    Parameters
-    ----------
-    log_density : callable
-        Log p(y_i|f_i), elementwise on arrays of shape ``(order, n)``.
-    mean, variance : (n,) array
-    near : pair of (n,) arrays, optional
-        Mean and variance of normals close to the answer, about which the nodes are placed: where the data are far
-        more precise than N(mean, variance), nodes spread over the latter would miss them.
-    order : int
-        Number of Gauss-Hermite nodes.
+    - `log_density`: log p(y_i|f_i), elementwise on arrays of shape ``(order, n)``
+    - `mean`, `variance` (n,)
+    - `near` pair of (n,) arrays: mean and variance of normals close to the answer, about which the nodes are placed:
+      where the data are far more precise than N(mean, variance), nodes spread over the latter would miss them
+    - `order`: number of Gauss-Hermite nodes
 
-    Returns
-    -------
-    TiltedMoments
-        Mean and variance are NaN, and the log normalizer minus infinity, where the term vanishes at all nodes.
+    Mean and variance are NaN, and the log normalizer minus infinity, where the term vanishes at all nodes.
     """
     mean, variance, center, width = vectors(mean, variance, *((mean, variance) if near is None else near))
     nodes, weights = normal_rule(order)

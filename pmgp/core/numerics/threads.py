@@ -25,10 +25,7 @@ QUOTA = Path("/sys/fs/cgroup/cpu.max")
 def suitable_threads(n: int, cores: int | None = None) -> int:
     """Return the number of BLAS threads for a computation with n latent values.
 
-    Parameters
-    ----------
-    cores : int, optional
-        Cores that the computation may use; by default all that the process may use.
+    `cores`: cores that the computation may use; by default all that the process may use.
     """
     if n < SMALLEST_THREADED:
         return 1
@@ -64,12 +61,7 @@ def blas_threads() -> int:
 class threads_limited(ContextDecorator):  # noqa: N801
     """Limit the number of BLAS threads inside the block, and restore it afterwards.
 
-    Parameters
-    ----------
-    threads : int or None
-        None changes nothing.
-    exactly : bool
-        Also raise the number where it is lower.
+    `threads`: None changes nothing; `exactly`: also raise the number where it is lower.
     """
 
     def __init__(self, threads: int | None, *, exactly: bool = False) -> None:

@@ -20,15 +20,10 @@ LARGEST_DEFECT = 1e-8
 class Ordered(NamedTuple):
     """A truncated Gaussian with its variables in the order of drawing.
 
-    Attributes
-    ----------
-    order : (n,) array of int
-        The variable at each place.
-    lower, upper : (n,) array
-        Limits, in that order.
-    factor : (n, n) array
-        Lower triangular L, where L L' is the covariance in that order. Diagonal elements are zero for variables that
-        are functions of those before them.
+    - `order` (n,) of int: the variable at each place
+    - `lower`, `upper` (n,): limits, in that order
+    - `factor` (n, n): lower triangular L, where L L' is the covariance in that order. Diagonal elements are zero for
+      variables that are functions of those before them
     """
 
     order: np.ndarray
@@ -51,18 +46,10 @@ class Ordered(NamedTuple):
 def ordered(correlation: np.ndarray, lower: np.ndarray, upper: np.ndarray, order: np.ndarray | None = None) -> Ordered:
     """Return the variables in the order of drawing, with the factor in that order.
 
-    Parameters
-    ----------
-    correlation : (n, n) array
-        Its diagonal elements are one, or zero.
-    lower, upper : (n,) array
-    order : (n,) array of int, optional
-        The order, if it is not to be chosen.
+    `correlation` (n, n): its diagonal elements are one, or zero; `lower`, `upper` (n,); `order` (n,) of int: the order,
+    if it is not to be chosen.
 
-    Raises
-    ------
-    ValueError
-        If the matrix is not positive semidefinite.
+    Raises ValueError if the matrix is not positive semidefinite.
     """
     from pmgp.core.orthants.compiled import order_block
 
@@ -94,10 +81,7 @@ def _reproduces(factor: np.ndarray, correlation: np.ndarray, places: np.ndarray)
 def _by_eigenvalues(matrix: np.ndarray) -> np.ndarray:
     """Return the factor from a root of the matrix and its QR decomposition, which is accurate in any order.
 
-    Raises
-    ------
-    ValueError
-        If the matrix is not positive semidefinite.
+    Raises ValueError if the matrix is not positive semidefinite.
     """
     values, vectors = np.linalg.eigh(matrix)
     if values[0] < -LARGEST_DEFECT * len(matrix):

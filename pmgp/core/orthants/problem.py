@@ -16,11 +16,7 @@ ASYMMETRY = 1e-8
 class TruncatedNormal:
     """v ~ N(mean, covariance) given lower <= v <= upper.
 
-    Attributes
-    ----------
-    lower, upper, mean : (n,) array
-    covariance : (n, n) array
-        Symmetric.
+    `lower`, `upper`, `mean` (n,); `covariance` (n, n): symmetric.
     """
 
     lower: np.ndarray
@@ -32,11 +28,8 @@ class TruncatedNormal:
     def checked(cls, lower: Any, upper: Any, mean: Any, covariance: Any) -> TruncatedNormal:
         """Return a problem after checks of the arguments; scalars stand for all elements.
 
-        Raises
-        ------
-        ValueError
-            For shapes that do not match, NaN, an infinite mean, crossed limits, and a covariance that is not symmetric
-            or has a negative variance.
+        Raises ValueError for shapes that do not match, NaN, an infinite mean, crossed limits, and a covariance that is
+        not symmetric or has a negative variance.
         """
         covariance = _symmetric(covariance)
         n = len(covariance)

@@ -27,14 +27,8 @@ BLOCK = 32
 class Paths(NamedTuple):
     """Draws of all variables.
 
-    Attributes
-    ----------
-    values : (n, draws) array
-        In the order of the recursion.
-    log_weights : (draws,) array
-        The mean of their exponentials is an unbiased estimate of the probability.
-    uniforms : (n, draws) array
-        The uniform numbers from which they were made.
+    `values` (n, draws): in the order of the recursion; `log_weights` (draws,): the mean of their exponentials is an
+    unbiased estimate of the probability; `uniforms` (n, draws): the uniform numbers from which they were made.
     """
 
     values: np.ndarray
@@ -46,18 +40,12 @@ class Paths(NamedTuple):
 class Recursion:
     """A recursion that draws each variable given those before it.
 
-    Attributes
-    ----------
-    factor : (n, n) array
-        Lower triangular, C order: the coefficients of earlier variables' innovations in kappa.
-    mean : (n,) array
-        The part of kappa that does not depend on innovations.
-    coefficients : (n, 11) array
-        For a standard normal x between limits: lower and upper limit; slope, offset and scale of
-        v = slope kappa + offset + scale x; constant, slope and scale of the innovation in kappa and x; the coefficients
-        of kappa, kappa^2 and x in the log-weight, to which the log-probability of the limits is added.
-    log_constant : float
-        A constant that is added to all log-weights.
+    - `factor` (n, n): lower triangular, C order: the coefficients of earlier variables' innovations in kappa
+    - `mean` (n,): the part of kappa that does not depend on innovations
+    - `coefficients` (n, 11): for a standard normal x between limits: lower and upper limit; slope, offset and scale of
+      v = slope kappa + offset + scale x; constant, slope and scale of the innovation in kappa and x; the coefficients
+      of kappa, kappa^2 and x in the log-weight, to which the log-probability of the limits is added
+    - `log_constant`: a constant that is added to all log-weights
     """
 
     problem: Ordered
@@ -91,10 +79,7 @@ class Recursion:
 def twisted(problem: Ordered, linear: np.ndarray, precision: np.ndarray) -> Recursion:
     """Return the recursion that draws from q and removes one site after another; with zero sites, the plain one.
 
-    Parameters
-    ----------
-    linear, precision : (n,) array
-        Sites c and u >= 0, in the variables' own order.
+    `linear`, `precision` (n,): sites c and u >= 0, in the variables' own order.
     """
     c, u = linear[problem.order], precision[problem.order]
     factor, w = _with_sites(problem.factor, u)
@@ -126,10 +111,7 @@ def tilted(problem: Ordered, shift: np.ndarray) -> Recursion:
 
     It draws z + shift with z standard normal, for v = L (z + shift).
 
-    Parameters
-    ----------
-    shift : (n,) array
-        In the order of the problem; zero for a variable that is a function of those before it.
+    `shift` (n,): in the order of the problem; zero for a variable that is a function of those before it.
     """
     d = problem.factor.diagonal()
     zero, one = np.zeros_like(d), np.ones_like(d)

@@ -24,14 +24,9 @@ WEAKENING, FADING = 0.6, 6
 class Limits:
     """Terms 1[lower <= v <= upper], with the methods that moment matching needs.
 
-    Parameters
-    ----------
-    lower, upper : (n,) array
+    `lower`, `upper` (n,).
 
-    Attributes
-    ----------
-    cavity_variance : (n,) array
-        The variance in the last call of `tilted_moments`.
+    `cavity_variance` (n,): the variance in the last call of `tilted_moments`.
     """
 
     def __init__(self, lower: np.ndarray, upper: np.ndarray) -> None:
@@ -96,11 +91,8 @@ def weakened(linear: np.ndarray, precision: np.ndarray, left: np.ndarray) -> tup
     A distant limit hardly affects a variable, while a Gaussian site decays in its tails. Many such sites make q too
     narrow in directions without limits, and the weights uneven, above all those of antithetic pairs.
 
-    Parameters
-    ----------
-    linear, precision : (n,) array
-    left : (n,) array
-        The diagonal of B^-1, the factor by which its site reduces a variable's variance.
+    `linear`, `precision` (n,); `left` (n,): the diagonal of B^-1, the factor by which its site reduces a variable's
+    variance.
     """
     power = 1.0 - WEAKENING * np.clip(left, 0.0, 1.0) ** FADING
     return power * linear, power * precision

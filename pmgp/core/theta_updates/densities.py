@@ -20,13 +20,8 @@ from pmgp.core.transitions.base import NOT_COMPUTED, Point
 class LatentPart(NamedTuple):
     """The latent quantities that belong to a theta.
 
-    Attributes
-    ----------
-    prior : Prior
-        p(f|theta).
-    f : (n,) array
-    extra : object
-        Other results of a scheme at this theta, so that they need not be computed again.
+    `prior`: p(f|theta); `f` (n,); `extra`: other results of a scheme at this theta, so that they need not be computed
+    again.
     """
 
     prior: Prior
@@ -44,10 +39,7 @@ class JointState(NamedTuple):
 class ThetaDensity:
     """A density of theta that is zero outside the support and where the covariance is indefinite.
 
-    Parameters
-    ----------
-    current : JointState
-        State of the chain; K at its theta is not built and factorized again.
+    `current`: state of the chain; K at its theta is not built and factorized again.
     """
 
     def __init__(self, model: DifferentiableModel, current: JointState) -> None:
@@ -164,10 +156,7 @@ class AncillaryDensity(ThetaDensity):
 def factorized(prior: Prior) -> Prior:
     """Return the prior at the chain's theta, with its factor.
 
-    Raises
-    ------
-    NotPositiveDefiniteError
-        If the chain was started at a theta with an indefinite K.
+    Raises NotPositiveDefiniteError if the chain was started at a theta with an indefinite K.
     """
     found = prior.factorized()
     if found is None:

@@ -19,10 +19,7 @@ class JointDensity(ThetaDensity):
 
     The draws at all other theta use the same normals: the density is meant for random walks, which evaluate one.
 
-    Parameters
-    ----------
-    normals : (2, 1, n) array
-        Standard normals from which draws from q are made.
+    `normals` (2, 1, n): standard normals from which draws from q are made.
     """
 
     def __init__(

@@ -38,10 +38,7 @@ def surrogate_noise(prior: Prior, likelihood: Likelihood) -> np.ndarray:
 class SurrogateDensity(ThetaDensity):
     """p(theta|eta, g, y) = p(theta) N(g|m, K + S) p(y|f, theta), where f moves with theta.
 
-    Parameters
-    ----------
-    normals : (n,) array
-        Standard normals from which the surrogate data are made, new ones in every iteration.
+    `normals` (n,): standard normals from which the surrogate data are made, new ones in every iteration.
     """
 
     def __init__(self, model: DifferentiableModel, current: JointState, normals: np.ndarray) -> None:

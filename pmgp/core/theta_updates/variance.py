@@ -15,10 +15,7 @@ class ConjugateVariance:
 
     Given f it is inverse gamma with shape + n / 2 and scale + (f - m)' Q^-1 (f - m) / 2.
 
-    Parameters
-    ----------
-    index : int
-        Index of log sigma in theta.
+    `index`: index of log sigma in theta.
     """
 
     index: int

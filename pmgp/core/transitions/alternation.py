@@ -34,16 +34,10 @@ GRADIENT, REST = 1.67, 1.5
 class LearnedAlternation(NamedTuple):
     """Learned state of the alternation.
 
-    Attributes
-    ----------
-    share : float
-        Share of the trajectories.
-    values : three JumpValues
-        Values of each component.
-    position : (dimension,) array
-        Position after the last turn; empty before the first.
-    iteration, length : int
-        Iteration and length of tuning.
+    - `share`: share of the trajectories
+    - `values`: values of each component
+    - `position` (dimension,): position after the last turn; empty before the first
+    - `iteration`, `length`: iteration and length of tuning
     """
 
     proposals: LearnedMixture

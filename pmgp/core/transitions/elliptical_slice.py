@@ -20,21 +20,10 @@ def slice_on_ellipse(
 ) -> tuple[np.ndarray, float, int]:
     """Sample a point of the ellipse through `deviation` and `auxiliary`.
 
-    Parameters
-    ----------
-    deviation, auxiliary : (n,) array
-        The current point and a draw from the reference, both less its mean.
-    current : float
-        `log_ratio` at the current point.
+    `deviation`, `auxiliary` (n,): the current point and a draw from the reference, both less its mean; `current`:
+    `log_ratio` at the current point.
 
-    Returns
-    -------
-    deviation : (n,) array
-        The new point.
-    value : float
-        `log_ratio` there.
-    evaluations : int
-        Calls of `log_ratio`.
+    Returns `deviation` (n,): the new point; `value`: `log_ratio` there; `evaluations`: calls of `log_ratio`.
     """
     threshold = current - rng.standard_exponential()
     # Python's floats and functions: NumPy's cost more than the arithmetic of a small n.

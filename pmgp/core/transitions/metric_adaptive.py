@@ -24,11 +24,7 @@ DEFAULT_SOLVER = Solver()
 class _FactorizedMetric:
     """G of a few rows with its derivatives, which are computed when they are first needed.
 
-    Parameters
-    ----------
-    factor : (n, n) array
-        Lower Cholesky factor.
-    position : (n,) array
+    `factor` (n, n): lower Cholesky factor; `position` (n,).
     """
 
     constant: ClassVar[bool] = False

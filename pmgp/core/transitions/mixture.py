@@ -33,18 +33,11 @@ LARGEST_EMULATED = 0.95
 class LearnedMixture(NamedTuple):
     """Learned state of the mixture.
 
-    Attributes
-    ----------
-    length : int
-        Number of tuning iterations; zero for a frozen proposal.
-    moments : Moments
-        Moments of the draws after the burn-in.
-    rates : pair of tuples
-        Acceptance rates of the random walk and of independent proposals, since both are made.
-    walks : int
-        Number of the random walk's proposals.
-    visited : Visited, optional
-        Values to which an emulator is fitted.
+    - `length`: number of tuning iterations; zero for a frozen proposal
+    - `moments`: moments of the draws after the burn-in
+    - `rates`: acceptance rates of the random walk and of independent proposals, since both are made
+    - `walks`: number of the random walk's proposals
+    - `visited`: values to which an emulator is fitted
     """
 
     proposal: AdaptiveProposal

@@ -17,12 +17,9 @@ from pmgp.core.transitions.elliptical_slice import SMALLEST_BRACKET
 class Slices(NamedTuple):
     """Positions of the particles after a move.
 
-    Attributes
-    ----------
-    deviations, auxiliaries : (draws, n) array
-        The new particles, and the other axes of their ellipses: jointly distributed as before the move.
-    values : (draws,) array
-        The log ratio at the new particles.
+    - `deviations`, `auxiliaries` (draws, n): the new particles, and the other axes of their ellipses: jointly
+      distributed as before the move
+    - `values` (draws,): the log ratio at the new particles
     """
 
     deviations: np.ndarray
@@ -44,14 +41,9 @@ def slices_on_ellipses(
     joint distribution invariant, the product of the particle's target and of the reference for the auxiliary. So the
     rotated auxiliary may be reused for another move of the same particle.
 
-    Parameters
-    ----------
-    deviations, auxiliaries : (draws, n) array
-        The particles, and draws from the reference, both less its mean.
-    log_ratio : callable
-        Function of deviations: (k, n) -> (k,).
-    current : (draws,) array
-        `log_ratio` at the particles.
+    - `deviations`, `auxiliaries` (draws, n): the particles, and draws from the reference, both less its mean
+    - `log_ratio`: function of deviations: (k, n) -> (k,)
+    - `current` (draws,): `log_ratio` at the particles
     """
     angle, values = _angles(rng, deviations, auxiliaries, log_ratio, current, temperature)
     cosine, sine = np.cos(angle)[:, None], np.sin(angle)[:, None]

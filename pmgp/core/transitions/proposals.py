@@ -47,17 +47,11 @@ DRAWS_FOR_SHARE = 500
 class AdaptiveProposal:
     """The mixture proposal; :meth:`adapted` and :meth:`refitted` return changed copies, `propose` only reads.
 
-    Parameters
-    ----------
-    dimension : int
-        Length of theta.
-    target_rate : float
-        Acceptance rate to which the random walk is scaled; the articles use 20 to 30 %.
-    independence : float
-        Probability of the independence component, zero until the t has been fitted.
-    lowest, highest : float
-        Bounds of the emulator's log-density less that of the t: the share of the t, and the largest difference at the
-        visited points. Far from these the emulator may have any value.
+    - `dimension`: length of theta
+    - `target_rate`: acceptance rate to which the random walk is scaled; the articles use 20 to 30 %
+    - `independence`: probability of the independence component, zero until the t has been fitted
+    - `lowest`, `highest`: bounds of the emulator's log-density less that of the t: the share of the t, and the largest
+      difference at the visited points. Far from these the emulator may have any value
     """
 
     dimension: int
@@ -154,12 +148,8 @@ class AdaptiveProposal:
     def adapted(self, acceptance: float, iteration: int) -> AdaptiveProposal:
         """Move the random walk's scale towards the target rate (Robbins and Monro).
 
-        Parameters
-        ----------
-        acceptance : float
-            Acceptance probability of the last random-walk proposal.
-        iteration : int
-            Number of proposals so far; the steps shrink with it.
+        - `acceptance`: acceptance probability of the last random-walk proposal
+        - `iteration`: number of proposals so far; the steps shrink with it
         """
         gain = min(1.0, 5.0 / (iteration + 1.0) ** 0.6)
         return replace(self, log_scale=self.log_scale + gain * (acceptance - self.target_rate))

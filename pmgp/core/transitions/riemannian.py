@@ -20,10 +20,7 @@ from pmgp.core.transitions.metropolis_hastings import metropolis_choice
 class Metric(Protocol):
     """G at one position.
 
-    Attributes
-    ----------
-    constant : bool
-        Whether the metric is the same everywhere.
+    `constant`: whether the metric is the same everywhere.
     """
 
     constant: ClassVar[bool]
@@ -53,10 +50,8 @@ class RiemannianDensity(Density, Protocol):
 class Solver:
     """Iteration to a fixed point.
 
-    Parameters
-    ----------
-    tolerance : float
-        The iteration ends when no element of the velocity changes by more than this, relative to the largest one.
+    `tolerance`: the iteration ends when no element of the velocity changes by more than this, relative to the largest
+    one.
     """
 
     tolerance: float = 1e-6

@@ -13,12 +13,8 @@ from pmgp.core.iterative.preconditioners.base import Kernel
 class BlockDiagonal:
     """A block-diagonal matrix, factorized.
 
-    Parameters
-    ----------
-    slices : sequence of slice
-        Rows of the blocks, which follow each other and cover all rows.
-    blocks : sequence of array
-        The blocks, which are positive definite.
+    `slices`: rows of the blocks, which follow each other and cover all rows; `blocks`: the blocks, which are positive
+    definite.
     """
 
     iterated = False
@@ -58,12 +54,8 @@ def consecutive(size: int, width: int) -> list[slice]:
 def block_jacobi(kernel: Kernel, noise: np.ndarray, width: int) -> BlockDiagonal:
     """Return the preconditioner of diagonal blocks.
 
-    Parameters
-    ----------
-    noise : (n,) array
-        Positive numbers that are added to the diagonal of K.
-    width : int
-        Number of rows of a block; the article uses sqrt(n).
+    - `noise` (n,): positive numbers that are added to the diagonal of K
+    - `width`: number of rows of a block; the article uses sqrt(n)
     """
     slices = consecutive(kernel.size, width)
     return BlockDiagonal(slices, [kernel.block(rows) + np.diag(noise[rows]) for rows in slices])

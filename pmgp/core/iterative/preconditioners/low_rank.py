@@ -14,10 +14,7 @@ JITTER = 1e-10
 class Identity:
     """P = I, for conjugate gradients without a preconditioner.
 
-    Parameters
-    ----------
-    size : int
-        Number of rows n.
+    `size`: number of rows n.
     """
 
     iterated = False
@@ -38,10 +35,7 @@ class Identity:
 class Diagonal:
     """D = diag(noise).
 
-    Parameters
-    ----------
-    noise : (n,) array
-        Positive numbers.
+    `noise` (n,): positive numbers.
     """
 
     iterated = False
@@ -72,12 +66,7 @@ class Diagonal:
 class LowRank:
     """P = F F' + D.
 
-    Parameters
-    ----------
-    factor : (n, m) array
-        F.
-    base : Base
-        D, a `Diagonal` or a `BlockDiagonal`.
+    `factor` (n, m): F; `base`: D, a `Diagonal` or a `BlockDiagonal`.
     """
 
     iterated = False
@@ -128,17 +117,11 @@ def spectral(X: np.ndarray, variance: float, frequencies: np.ndarray, noise: np.
 
     See Rahimi and Recht (2008) and Cutajar et al. (2016), section 3.2.1.
 
-    Parameters
-    ----------
-    X : (n, d) array
-        Inputs.
-    variance : float
-        k(x, x).
-    frequencies : (d, m) array
-        Draws from the kernel's spectral distribution, in radians per unit of the input. For a squared exponential
-        kernel they are normal with standard deviation 1 / lengthscale. The factor has 2 m columns.
-    noise : (n,) array
-        Positive numbers that are added to the diagonal of K.
+    - `X` (n, d): inputs
+    - `variance`: k(x, x)
+    - `frequencies` (d, m): draws from the kernel's spectral distribution, in radians per unit of the input. For a
+      squared exponential kernel they are normal with standard deviation 1 / lengthscale. The factor has 2 m columns
+    - `noise` (n,): positive numbers that are added to the diagonal of K
     """
     phases = X @ frequencies
     scale = np.sqrt(variance / frequencies.shape[1])

@@ -18,12 +18,8 @@ from pmgp.core.iterative.preconditioners.low_rank import Diagonal, LowRank, fact
 def nystrom(kernel: Kernel, noise: np.ndarray, points: np.ndarray) -> LowRank:
     """Return the preconditioner of Nystrom's approximation.
 
-    Parameters
-    ----------
-    noise : (n,) array
-        Positive numbers that are added to the diagonal of K.
-    points : (m,) array of int
-        The rows of K that make up U, all different.
+    `noise` (n,): positive numbers that are added to the diagonal of K; `points` (m,) of int: the rows of K that make up
+    U, all different.
     """
     return LowRank(factor_of(kernel.columns(points), points), Diagonal(noise))
 
@@ -31,12 +27,7 @@ def nystrom(kernel: Kernel, noise: np.ndarray, points: np.ndarray) -> LowRank:
 def pivoted_cholesky(kernel: Kernel, noise: np.ndarray, rank: int) -> LowRank:
     """Return the preconditioner of the largest pivots.
 
-    Parameters
-    ----------
-    kernel, noise
-        See :func:`nystrom`.
-    rank : int
-        Largest number of pivots.
+    `kernel`, `noise`: see :func:`nystrom`; `rank`: largest number of pivots.
     """
     points = largest_conditional_variances(
         kernel.diagonal(), lambda point: kernel.columns(np.array([point]))[:, 0], rank
@@ -57,12 +48,8 @@ def fitc(kernel: Kernel, noise: np.ndarray, points: np.ndarray) -> LowRank:
 def pitc(kernel: Kernel, noise: np.ndarray, points: np.ndarray, width: int) -> LowRank:
     """Return the preconditioner of the partially independent training conditional.
 
-    Parameters
-    ----------
-    kernel, noise, points
-        See :func:`nystrom`.
-    width : int
-        Number of rows of a block; the article uses sqrt(n).
+    - `kernel`, `noise`, `points`: see :func:`nystrom`
+    - `width`: number of rows of a block; the article uses sqrt(n)
     """
     factor = factor_of(kernel.columns(points), points)
     slices = consecutive(kernel.size, width)

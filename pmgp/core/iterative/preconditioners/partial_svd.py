@@ -20,12 +20,8 @@ def partial_svd(
 ) -> LowRank:
     """Return the preconditioner of a truncated singular value decomposition.
 
-    Parameters
-    ----------
-    noise : (n,) array
-        Positive numbers that are added to the diagonal of K.
-    repetitions : int
-        Number of further products of K with the range, each of which costs O(n^2 rank).
+    `noise` (n,): positive numbers that are added to the diagonal of K; `repetitions`: number of further products of K
+    with the range, each of which costs O(n^2 rank).
     """
     basis = rng.standard_normal((kernel.size, min(rank + EXCESS, kernel.size)))
     for _ in range(1 + repetitions):

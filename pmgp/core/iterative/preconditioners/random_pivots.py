@@ -23,12 +23,7 @@ PROPOSED = 32
 def random_pivots(kernel: Kernel, noise: np.ndarray, rank: int, rng: np.random.Generator) -> LowRank:
     """Return the preconditioner of random pivots.
 
-    Parameters
-    ----------
-    noise : (n,) array
-        Positive numbers that are added to the diagonal of K.
-    rank : int
-        Largest number of pivots.
+    `noise` (n,): positive numbers that are added to the diagonal of K; `rank`: largest number of pivots.
     """
     return nystrom(kernel, noise, random_points(kernel, rank, rng))
 
@@ -36,10 +31,7 @@ def random_pivots(kernel: Kernel, noise: np.ndarray, rank: int, rng: np.random.G
 def random_points(kernel: Kernel, rank: int, rng: np.random.Generator) -> np.ndarray:
     """Return points, each drawn with a probability proportional to its variance given those before it.
 
-    Returns
-    -------
-    (m,) array of int, m at most `rank`
-        All different; fewer than `rank` if the remaining variance is rounding error.
+    The points are all different; there are fewer than `rank` if the remaining variance is a rounding error.
     """
     variance = kernel.diagonal().astype(float)
     left, largest = variance.copy(), variance.max()

@@ -12,19 +12,11 @@ from pmgp.core.iterative.solvers import ConjugateGradients
 class Regularized:
     """The matrix itself with a larger diagonal, for `FlexibleConjugateGradients`.
 
-    Parameters
-    ----------
-    noise : (n,) array
-        Positive numbers that are added to the diagonal of K.
-    excess : float
-        delta; the article uses a hundred times the noise.
-    solver : ConjugateGradients
-        The inner solver; its tolerance is relative to the norm of the right-hand side.
+    - `noise` (n,): positive numbers that are added to the diagonal of K
+    - `excess`: delta; the article uses a hundred times the noise
+    - `solver`: the inner solver; its tolerance is relative to the norm of the right-hand side
 
-    Attributes
-    ----------
-    products : int
-        Number of products with K so far.
+    `products`: number of products with K so far.
     """
 
     iterated = True

@@ -18,16 +18,11 @@ from pmgp.core.iterative.solvers import ConjugateGradients
 class StructuredInterpolation:
     """Structured kernel interpolation, for `FlexibleConjugateGradients`.
 
-    Parameters
-    ----------
-    nearest : (n, d) array of int
-        The index of the grid's coordinate that is nearest to each input, in each dimension.
-    factors : sequence of (g, g) arrays
-        The kernel's factor in each dimension, on that dimension's coordinates; one of them includes the variance.
-    noise : (n,) array
-        Positive numbers that are added to the diagonal.
-    solver : ConjugateGradients
-        The inner solver; its tolerance is relative to the norm of the right-hand side.
+    - `nearest` (n, d) of int: the index of the grid's coordinate that is nearest to each input, in each dimension
+    - `factors` sequence of (g, g) arrays: the kernel's factor in each dimension, on that dimension's coordinates; one
+      of them includes the variance
+    - `noise` (n,): positive numbers that are added to the diagonal
+    - `solver`: the inner solver; its tolerance is relative to the norm of the right-hand side
     """
 
     iterated = True

@@ -29,20 +29,13 @@ STAGNATION = 0.5
 class Solution(NamedTuple):
     """Solutions of C x = b for the columns of b.
 
-    Attributes
-    ----------
-    x : (n, k) array
-    residual : (n, k) array
-        b - C x, recomputed for the returned solution.
-    norms : (k,) array
-        Norms of the residuals' columns, in the given units.
-    iterations : (k,) array of int
-        Number of iterations of each column in all passes.
-    products : int
-        Number of products of C with columns.
-    steps, ratios : (i, k) array
-        alpha and beta of each iteration of the first pass, with NaN after a column's last one. They make up the matrix
-        of Lanczos' recursion. They are empty if a start was given.
+    - `x` (n, k)
+    - `residual` (n, k): b - C x, recomputed for the returned solution
+    - `norms` (k,): norms of the residuals' columns, in the given units
+    - `iterations` (k,) of int: number of iterations of each column in all passes
+    - `products`: number of products of C with columns
+    - `steps`, `ratios` (i, k): alpha and beta of each iteration of the first pass, with NaN after a column's last one.
+      They make up the matrix of Lanczos' recursion. They are empty if a start was given
     """
 
     x: np.ndarray

@@ -19,10 +19,7 @@ from pmgp.core.iterative.solvers.conjugate_gradients import Solution
 class Estimated(NamedTuple):
     """An estimate and its error.
 
-    Attributes
-    ----------
-    standard_error : float
-        The standard deviation over repetitions with other probes; infinite for a single probe.
+    `standard_error`: the standard deviation over repetitions with other probes; infinite for a single probe.
     """
 
     value: float
@@ -32,10 +29,7 @@ class Estimated(NamedTuple):
 def log_determinant(solution: Solution, preconditioner: Preconditioner) -> Estimated:
     """Return an estimate of log|C| from the solution of C x = w for draws w from the preconditioner's N(0, P).
 
-    Parameters
-    ----------
-    solution : Solution
-        A solution of `ConjugateGradients` from zero with the same preconditioner, with a draw for each column.
+    `solution`: a solution of `ConjugateGradients` from zero with the same preconditioner, with a draw for each column.
     """
     if np.isnan(solution.ratios).all(axis=0).any():
         raise ValueError("coefficients of the iterations are missing: solve with ConjugateGradients, without a start")

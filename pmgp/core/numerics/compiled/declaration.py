@@ -90,10 +90,7 @@ class Kernel:
 def kernel(result: Any, *arguments: Any, owner: Kernel | None = None) -> Callable[[Callable[..., Any]], Kernel]:
     """Declare a kernel for arguments of these types.
 
-    Parameters
-    ----------
-    owner : Kernel, optional
-        A kernel that the function calls, from the module in which the result gets the function's name.
+    `owner`: a kernel that the function calls, from the module in which the result gets the function's name.
     """
 
     def declared(function: Callable[..., Any]) -> Kernel:

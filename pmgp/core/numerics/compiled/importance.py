@@ -45,12 +45,7 @@ def normalized(log_weights: np.ndarray, weights: np.ndarray) -> float:
 def weighing(log_ratio: Kernel, terms: Any) -> Kernel:
     """Return a kernel that weighs draws, made from one that returns log ratios.
 
-    Parameters
-    ----------
-    log_ratio : Kernel
-        From the module where the result is called "weighed".
-    terms : numba type
-        Type of the likelihood's data.
+    `log_ratio`: from the module where the result is called "weighed"; `terms`: type of the likelihood's data.
     """
     written = WRITTEN_ROWS, WRITTEN_VECTOR, WRITTEN_VECTOR
 

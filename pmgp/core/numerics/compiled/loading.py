@@ -19,10 +19,7 @@ import numpy as np
 def compiled(name: str) -> Callable[..., Any]:
     """Return the compiled kernel with this name, and load it on first use.
 
-    Parameters
-    ----------
-    name : str
-        Names of the module in this folder and of the kernel: "sites.condition".
+    `name`: names of the module in this folder and of the kernel: "sites.condition".
     """
     module, function = name.split(".")
     return getattr(import_module(f"pmgp.core.numerics.compiled.{module}"), function).compiled

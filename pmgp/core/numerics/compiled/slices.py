@@ -17,12 +17,7 @@ SMALLEST_BRACKET = 1e-12
 def slicing(log_ratio: Kernel, terms: Any) -> Kernel:
     """Return a kernel that makes slice moves, made from one that returns log ratios.
 
-    Parameters
-    ----------
-    log_ratio : Kernel
-        From the module where the result is called "slice_move".
-    terms : numba type
-        Type of the likelihood's data.
+    `log_ratio`: from the module where the result is called "slice_move"; `terms`: type of the likelihood's data.
     """
 
     @kernel(COUNT, terms, *[VECTOR] * 5, NUMBER, COUNT, COUNT, WRITTEN_VECTOR, WRITTEN_VECTOR, owner=log_ratio)
