@@ -200,7 +200,7 @@ def test_a_likelihood_that_is_not_log_concave_converges():
 
 def test_without_damping_it_does_not(monkeypatch):
     prior, likelihood = outliers()
-    monkeypatch.setattr(laplace, "_damped", lambda likelihood, m, current, reached: reached)
+    monkeypatch.setattr(laplace, "damped", lambda likelihood, m, current, reached: reached)
     q = PRECISE.fit(prior, likelihood)
     assert q.iterations == PRECISE.max_iterations
     assert np.abs(slope(prior, likelihood, q.mean)).max() > 1.0
@@ -241,13 +241,13 @@ def test_a_damped_step_stays_on_the_line_and_knows_its_objective():
     mean, covariance = np.array([0.2, -0.4]), np.array([[1.5, 0.6], [0.6, 0.9]])
     likelihood = LogGaussianCox(np.array([2, 0]))
 
-    def at(f: np.ndarray) -> laplace._Iterate:
+    def at(f: np.ndarray) -> laplace.Iterate:
         a = np.linalg.solve(covariance, f - mean)
-        return laplace._Iterate(f, a, float(likelihood.log_likelihood(f)) - 0.5 * float(a @ (f - mean)))
+        return laplace.Iterate(f, a, float(likelihood.log_likelihood(f)) - 0.5 * float(a @ (f - mean)))
 
     current, overshot = at(np.array([0.4, -0.8])), at(np.array([5.0, 1.0]))
     assert overshot.objective < current.objective
-    damped = laplace._damped(likelihood, mean, current, overshot)
+    damped = laplace.damped(likelihood, mean, current, overshot)
     assert damped.objective >= current.objective - 1e-6
     assert 0.0 < (damped.f - current.f)[0] < 5.0
     expected = at(damped.f)

@@ -24,8 +24,8 @@ from pmgp.core.estimators.importance import log_mean_exp
 from pmgp.core.gaussians.sites import marginal_variance
 from pmgp.core.likelihoods import compiled_terms
 from pmgp.core.likelihoods.block_moments import PlacedNodes, normalized, pairs, placed_nodes
+from pmgp.core.likelihoods.normal_interval import NormalInterval
 from pmgp.core.likelihoods.normal_tails import excess, hazard
-from pmgp.core.likelihoods.ordinal import _interval
 from pmgp.core.numerics import linalg
 from pmgp.core.numerics.block_matrices import ContrastBlocks
 from pmgp.core.numerics.block_shrinkage import _solved
@@ -522,8 +522,9 @@ def ordinal_log_ratios(
     probability[lost] = 1.0
     logs = np.log(probability)
     if lost.any():
-        arrays = (*data, f)
-        logs[lost] = _interval(*(np.broadcast_to(array, logs.shape)[lost] for array in arrays)).log_probability()
+        low, high, deviation, at = (np.broadcast_to(array, logs.shape)[lost] for array in (*data, f))
+        limits = (low - at) / deviation, (high - at) / deviation, (high - low) / deviation
+        logs[lost] = NormalInterval(*limits).log_probability()
     out[:] = logs.sum(axis=-1)
     if len(linear):
         out -= f @ linear - 0.5 * np.square(f) @ precision

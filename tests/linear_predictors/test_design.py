@@ -7,7 +7,7 @@ import pymc as pm
 import pytest
 
 import pmgp
-from pmgp.core.likelihoods.checks import places
+from pmgp.core.likelihoods.checks import marked_rows
 from pmgp.interface.graphs.compilation import Compiler
 from pmgp.interface.model.effects import effects
 from pmgp.interface.model.latent_gaussian import ModelError
@@ -172,7 +172,7 @@ def test_impossible_starts_name_observations_and_not_elements_of_f():
         pm.StudentT("y", 4.0, eta, sigma=spread, observed=Z)
     parts = take_apart(model)
     words = unusable_start(parts, parts.ravel(model.initial_point() | {"spread": -1.0}))
-    assert f"-inf for the observations in {places(np.full(8, True), Z)}, wherever 'u, s' was" in words
+    assert f"-inf for the observations in {marked_rows(np.full(8, True), Z)}, wherever 'u, s' was" in words
 
 
 @pytest.mark.full

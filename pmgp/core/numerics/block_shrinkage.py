@@ -112,12 +112,15 @@ class ContrastShrinkage:
         """
         number = len(self.scale)
         of_prior, blocks = _rows(u, number), _rows(e, number)
-        n = self.scale.shape[1]
-        known = self.weighted.reshape(-1, n), *vectors(self.scale, self.common.T), of_prior.reshape(-1, n)
-        # The normals become x + D 1 z.
-        compiled("contrasts.balanced")(*known, blocks.reshape(-1, n))
-        record("matvec", blocks.size // n)
+        self._balance(of_prior, blocks)
         return self._conditioned(blocks, of_prior).swapaxes(0, 1).reshape(u.shape)
+
+    def _balance(self, u: np.ndarray, e: np.ndarray) -> None:
+        """Turn normals into x + D 1 z: (C, k, n) arrays."""
+        n = self.scale.shape[1]
+        known = self.weighted.reshape(-1, n), *vectors(self.scale, self.common.T), u.reshape(-1, n)
+        compiled("contrasts.balanced")(*known, e.reshape(-1, n))
+        record("matvec", e.size // n)
 
     def _conditioned(self, x: np.ndarray, out: np.ndarray | None = None) -> np.ndarray:
         """Add the T_c x_c, where T uses D alone, to `out`: (C, k, n), rows of each block."""
