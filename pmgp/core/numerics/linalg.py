@@ -157,7 +157,7 @@ def scaled_plus_identity(a: np.ndarray, scale: np.ndarray, out: np.ndarray | Non
 
     - `a` (n, n): symmetric, Fortran order, lower triangle
     - `scale` (n,)
-    - `out` (n, n): fortran-ordered buffer; its upper triangle is left undefined
+    - `out` (n, n): Fortran-ordered buffer; its upper triangle is left undefined
     """
     n = scale.shape[0]
     if out is None:
