@@ -32,7 +32,7 @@ Make = Callable[[DifferentiableLatentModel, JointState, np.random.Generator], Th
 DENSITIES: dict[str, Make] = {
     "SA": lambda model, current, rng: SufficientDensity(model, current),
     "AA": lambda model, current, rng: AncillaryDensity(model, current),
-    "SURR": lambda model, current, rng: SurrogateDensity(model, current, rng.standard_normal(current.together.f.size)),
+    "SURR": lambda model, current, rng: SurrogateDensity(model, current, rng.standard_normal(current.latent.f.size)),
 }
 
 

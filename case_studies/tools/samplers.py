@@ -82,7 +82,7 @@ class Alternating:
         """Begin a chain."""
         # The covariance is taken over at fractions of the tuning iterations: never, where there are none.
         adaptations = self.scheme.start(problem.dimension, tune if self.learns_covariance else 0)
-        latent_step = StepSize.start(self.latent.initial_step_size(current.together.f.size))
+        latent_step = StepSize.start(self.latent.initial_step_size(current.latent.f.size))
         return Iterate(current.theta, np.nan, np.nan, _Learned(current, adaptations, latent_step))
 
     def step(self, rng: np.random.Generator, problem: Problem, iterate: Iterate, tuning: bool) -> Iterate:
@@ -102,15 +102,15 @@ class Alternating:
     ) -> tuple[JointState, StepSize, float]:
         if self.latent_updates == 0:
             return current, step, np.nan
-        together, rates = current.together, []
-        target = self.latent.prepare(together.prior, problem.model.likelihood(current.theta))
-        point = self.latent.init(target, together.f)
+        part, rates = current.latent, []
+        target = self.latent.prepare(part.prior, problem.model.likelihood(current.theta))
+        point = self.latent.init(target, part.f)
         for _ in range(self.latent_updates):
             point, info = self.latent.step(rng, point, target, step.value if tuning else step.frozen)
             rates.append(info.acceptance_rate)
             if tuning:
                 step = step.updated(info.acceptance_rate, self.latent.target_acceptance)
-        return current._replace(together=together._replace(f=point.payload)), step, float(np.mean(rates))
+        return current._replace(latent=part._replace(f=point.payload)), step, float(np.mean(rates))
 
 
 @dataclass(frozen=True)
@@ -121,7 +121,7 @@ class Marginal:
         """Begin a chain."""
         method, parts = problem.pseudo_marginal, problem.model.parts
         method.setup_chain(rng, tune, draws)
-        point = parts.unravel(current.theta) | {parts.latent_value.name: current.together.f}
+        point = parts.unravel(current.theta) | {parts.latent_value.name: current.latent.f}
         return Iterate(current.theta, np.nan, np.nan, point)
 
     def step(self, rng: np.random.Generator, problem: Problem, iterate: Iterate, tuning: bool) -> Iterate:
