@@ -28,6 +28,7 @@ from benchmarks import (
     schemes,
     sparse,
     threads,
+    tiles,
     time_series,
     transitions,
     workers,
@@ -247,6 +248,10 @@ TABLES: dict[str, tuple[Table, ...]] = {
             (),
             lambda *_: maps.sweeps(),
         ),
+    ),
+    "tiles": (
+        Table("Tiles: processor time of a product with K by JAX over NumPy's, one core", (), lambda *_: tiles.rows()),
+        Table("Devices: a product with K on two devices of one host", (), lambda *_: tiles.device_rows()),
     ),
     "threads": (
         Table(

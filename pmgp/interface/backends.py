@@ -94,8 +94,9 @@ class JaxTiles:
             If the covariance cannot be computed in tiles.
         """
         require_jax()
+        from pmgp.core.tiles.devices import mesh_of
         from pmgp.interface.tiles.from_graph import JaxTiledCovariance
-        from pmgp.interface.tiles.settings import Settings, mesh_of
+        from pmgp.interface.tiles.settings import Settings
 
         settings = Settings(self.memory, self.precision, mesh_of(self.devices))
         if self.cov_func is not None:

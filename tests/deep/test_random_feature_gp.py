@@ -110,6 +110,7 @@ def test_parameters_are_set_and_read_as_in_scikit_learn():
         ({"likelihood": "gauss"}, "likelihood='gauss'"),
         ({"validation_fraction": 1.0}, "validation_fraction=1.0"),
         ({"device": "abacus"}, "device='abacus', but JAX finds only cpu"),
+        ({"devices": "some"}, "devices='some': give \"all\", or a list of devices"),
     ],
 )
 def test_arguments_that_cannot_be_used(given, message):

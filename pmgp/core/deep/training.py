@@ -18,7 +18,8 @@ class Stage(NamedTuple):
     """Settings of a run of steps.
 
     `length` is the number of steps in one call, `samples` the Monte Carlo samples for each point, `batch` the points
-    of a step, `rate` Adam's learning rate; hyper-parameters stay where they are before step `frozen_until`.
+    of a step, `rate` Adam's learning rate; hyper-parameters stay where they are before step `frozen_until`. `sharding`
+    deals the rows of a batch to several devices, and is None for one.
     """
 
     length: int
@@ -26,6 +27,7 @@ class Stage(NamedTuple):
     batch: int
     rate: float
     frozen_until: int
+    sharding: Any = None
 
 
 class TrainingState(NamedTuple):
@@ -73,6 +75,30 @@ def bound(
 
 
 @partial(jax.jit, static_argnames=("network", "likelihood", "stage"))
+def batch_gradient(
+    network: Network, likelihood: JaxLikelihood, stage: Stage, parameters: Any, frozen: Any, X: Any, y: Any, key: Any
+) -> tuple[Any, Any]:
+    """Return minus the bound per observation from a batch that the key draws, and its gradient in the parameters.
+
+    Several devices compute the terms of their own rows of the batch, with the random numbers that one device would
+    have, and the gradient is added up over all of them.
+    """
+    index_key, draw_key = jax.random.split(key)
+    indices = jax.random.randint(index_key, (stage.batch,), 0, len(y))
+    inputs, seen = (_dealt(part[indices], stage.sharding) for part in (X, y))
+
+    def objective(parameters: Any) -> Any:
+        value = bound(network, likelihood, parameters, frozen, inputs, seen, draw_key, len(y), stage.samples)
+        return -value / len(y)
+
+    return jax.value_and_grad(objective)(parameters)
+
+
+def _dealt(array: Any, sharding: Any) -> Any:
+    return array if sharding is None else jax.lax.with_sharding_constraint(array, sharding)
+
+
+@partial(jax.jit, static_argnames=("network", "likelihood", "stage"))
 def advance(
     network: Network,
     likelihood: JaxLikelihood,
@@ -88,14 +114,9 @@ def advance(
     A step's random numbers depend on the key and on its number only, so that an interrupted run can be continued.
     """
 
-    def objective(parameters: Any, indices: Any, step_key: Any) -> Any:
-        value = bound(network, likelihood, parameters, frozen, X[indices], y[indices], step_key, len(y), stage.samples)
-        return -value / len(y)
-
     def step(state: TrainingState, _: None) -> tuple[TrainingState, Any]:
-        index_key, step_key = jax.random.split(jax.random.fold_in(key, state.step))
-        indices = jax.random.randint(index_key, (stage.batch,), 0, len(y))
-        value, gradient = jax.value_and_grad(objective)(state.parameters, indices, step_key)
+        step_key = jax.random.fold_in(key, state.step)
+        value, gradient = batch_gradient(network, likelihood, stage, state.parameters, frozen, X, y, step_key)
         return _adam(state, gradient, stage), -value * len(y)
 
     state, bounds = jax.lax.scan(step, state, length=stage.length)

@@ -14,8 +14,7 @@ import jax.numpy as jnp
 import numpy as np
 from jax.sharding import PartitionSpec
 
-TILES = "tiles"
-"""The name of a mesh's only axis."""
+from pmgp.core.tiles.devices import AXIS
 
 
 class TileInputs(NamedTuple):
@@ -113,8 +112,8 @@ def summed(add: Callable[..., Any], zero: Any, given: Any, over: tuple[Any, ...]
         return share(given, *over)
 
     def reduced(given: Any, *own: Any) -> Any:
-        return jax.lax.psum(share(given, *own), TILES)
+        return jax.lax.psum(share(given, *own), AXIS)
 
-    split, whole = PartitionSpec(TILES), PartitionSpec()
+    split, whole = PartitionSpec(AXIS), PartitionSpec()
     specs = (whole, *[split] * len(over))
     return jax.shard_map(reduced, mesh=mesh, in_specs=specs, out_specs=whole, check_vma=False)(given, *over)

@@ -46,7 +46,7 @@ class Tiles:
     side : int
         Number of rows of a tile.
     mesh : jax.sharding.Mesh, optional
-        Devices that share the tiles, along one axis with the name `blocks.TILES`.
+        Devices that share the tiles, along one axis with the name `devices.AXIS`.
     """
 
     tile: Tile

@@ -10,6 +10,7 @@ import jax
 from pmgp.core.deep.features import KERNELS
 from pmgp.core.deep.likelihoods import LIKELIHOODS, JaxLikelihood
 from pmgp.core.deep.network import OMEGA
+from pmgp.core.tiles.devices import mesh_of
 
 
 def check_counts(**counts: int) -> None:
@@ -47,10 +48,24 @@ def samples_at(step: int, samples: int | Mapping[int, int]) -> int:
     return samples[max(reached)] if reached else 1
 
 
+def batch_mesh(devices: Any, batch_size: int) -> Any:
+    """Return a mesh of devices that share each batch, or None for one device.
+
+    Raises
+    ------
+    ValueError
+        If the batch has no equal shares.
+    """
+    mesh = mesh_of(devices)
+    if mesh is not None and batch_size % mesh.size:
+        raise ValueError(f"batch_size={batch_size}: give a multiple of the number of devices, {mesh.size}")
+    return mesh
+
+
 def device_of(name: str | None) -> Any:
     """Return JAX's device of the given kind, or the one that JAX chooses."""
     try:
-        return jax.devices(name)[0]
+        return jax.local_devices(backend=name)[0]
     except RuntimeError as error:
         found = sorted({device.platform for device in jax.devices()})
         raise ValueError(

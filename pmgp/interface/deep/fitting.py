@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Callable, Mapping
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 from pathlib import Path
 from typing import Any
 
@@ -16,6 +16,7 @@ from rich.text import Text
 from pmgp.core.deep.likelihoods import JaxLikelihood
 from pmgp.core.deep.network import Network
 from pmgp.core.deep.training import Stage, advance, begin, predictive_density
+from pmgp.core.tiles.devices import by_rows, everywhere, here
 from pmgp.interface.deep.checkpoint import load, store
 from pmgp.interface.deep.configuration import samples_at
 
@@ -65,6 +66,12 @@ class Problem:
     X_heldout: Any
     y_heldout: Any
     key: Any
+    mesh: Any = None
+
+    def everywhere(self) -> Problem:
+        """Return the problem with its arrays on all devices of the mesh."""
+        names = ("frozen", "X", "y", "X_heldout", "y_heldout", "key")
+        return replace(self, **everywhere({name: getattr(self, name) for name in names}, self.mesh))
 
     def heldout(self, parameters: Any) -> Any:
         """Return the mean log predictive density of the held-out data, or NaN without such data."""
@@ -85,9 +92,11 @@ def train(
     """
     state = begin(problem.network, problem.likelihood, problem.X.dtype, plan.learning_rate)
     carried: dict[str, Any] = {"state": state, "best": state.parameters, "score": jnp.asarray(-jnp.inf)}
+    problem, carried = problem.everywhere(), everywhere(carried, problem.mesh)
     history: list[dict[str, float]] = []
     if checkpoint is not None and checkpoint.exists():
         carried, history = load(checkpoint, carried, mark)
+        carried = everywhere(carried, problem.mesh)
     with _progress(progressbar) as progress:
         report = _reporter(progress, plan.steps)
         while not plan.ends(history):
@@ -96,11 +105,11 @@ def train(
             if checkpoint is not None:
                 store(checkpoint, carried, history, mark)
             report(entry)
-    return carried["best"], history
+    return here(carried["best"], problem.mesh), history
 
 
 def _block(problem: Problem, plan: Plan, carried: dict[str, Any]) -> tuple[dict[str, Any], dict[str, float]]:
-    stage = plan.stage(int(carried["state"].step))
+    stage = plan.stage(int(carried["state"].step))._replace(sharding=by_rows(problem.mesh))
     data = (problem.X, problem.y, problem.key)
     state, bound = advance(problem.network, problem.likelihood, stage, carried["state"], problem.frozen, *data)
     heldout = problem.heldout(state.parameters)

@@ -20,11 +20,11 @@ from pmgp.core.deep.likelihoods import JaxLikelihood
 from pmgp.core.deep.network import Network
 from pmgp.core.deep.training import latent_draws, predictive_density
 from pmgp.interface.deep.checkpoint import fingerprint
-from pmgp.interface.deep.configuration import check_choices, check_counts, device_of, likelihood_of
+from pmgp.interface.deep.configuration import batch_mesh, check_choices, check_counts, device_of, likelihood_of
 from pmgp.interface.deep.data import checked_inputs, checked_observations
 from pmgp.interface.deep.fitting import Plan, Problem, train
 
-LENGTH_ONLY = ("steps", "patience", "device")  # A run may continue with different values of these.
+LENGTH_ONLY = ("steps", "patience", "device", "devices")  # A run may continue with different values of these.
 
 
 class RandomFeatureGP:
@@ -75,6 +75,10 @@ class RandomFeatureGP:
         Precision of all computations, regardless of JAX's settings.
     device : str, optional
         The device, such as "cpu" or "gpu"; by default the one that JAX chooses.
+    devices : None, "all" or sequence of jax.Device, optional
+        Devices that share each batch, whose size must be a multiple of their number. They have the gradients of one
+        device up to rounding. With `jax.distributed`, "all" are those of all processes, each of which makes
+        the same calls.
     random_state : int
         The same seed gives the same numbers on the same device.
 
@@ -118,6 +122,7 @@ class RandomFeatureGP:
         patience: int | None = 10,
         dtype: str = "float32",
         device: str | None = None,
+        devices: Any = None,
         random_state: int = 0,
     ) -> None:
         given = locals()
@@ -215,10 +220,11 @@ class RandomFeatureGP:
         heldout, kept = np.split(order, [int(params["validation_fraction"] * len(y))])
         dtype = params["dtype"]
         frozen_key, key = jax.random.split(jax.random.key(params["random_state"]))
+        mesh = batch_mesh(params["devices"], params["batch_size"])
         arrays = (jnp.asarray(part, dtype) for part in (X[kept], y[kept], X[heldout], y[heldout]))
         names = ("X", "y", "X_heldout", "y_heldout")
         frozen = network.frozen(frozen_key, dtype)
-        return Problem(network, likelihood, frozen, key=key, **dict(zip(names, arrays, strict=True)))
+        return Problem(network, likelihood, frozen, key=key, mesh=mesh, **dict(zip(names, arrays, strict=True)))
 
     def _draws(self, X: Any, draws: int, random_seed: int) -> tuple[Any, Any]:
         """Draw latent values under q, (draws, m, C), in the right precision; return them with a key for more draws."""
