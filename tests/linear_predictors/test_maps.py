@@ -121,4 +121,4 @@ def test_counts_on_a_map_have_the_posterior_of_nuts():
     # A twin whose draws have the scales before the variables in them.
     structured = ours["phi"] * ours["sigma"] * np.sqrt(ours["rho"] / SCALE)
     twin = ours.assign(theta=ours["theta"] * ours["sigma"] * np.sqrt(1.0 - ours["rho"]), phi=structured)
-    assert max(apart(twin, nuts)) > 3.4
+    assert max(apart(twin, nuts)) > 1.7

@@ -1,4 +1,4 @@
-"""Chains for PyMC's time series beside exact sums over states."""
+"""Chains for PyMC's time series beside exact sums over states, and beside PyMC's NUTS."""
 
 from __future__ import annotations
 
@@ -9,12 +9,13 @@ import arviz as az
 import numpy as np
 import pymc as pm
 import pytest
+import xarray as xr
 from scipy.stats import halfnorm, poisson
 
 import pmgp
 from pmgp.interface.model import model_prior
 from pmgp.interface.model.markov import SeriesPrior
-from tests.time_series.models import SERIES
+from tests.time_series.models import SERIES, counts
 
 LENGTH, LEVEL = 40, 0.4
 
@@ -118,3 +119,25 @@ def test_estimates_are_those_of_a_sum_over_states():
     )
     assert value.standard_error < 0.05
     assert abs(value.value - filtered(y, 0.7, 0.6)[0]) < 4.0 * value.standard_error
+
+
+@pytest.mark.slow
+def test_two_hundred_counts_have_the_posterior_that_nuts_finds():
+    model = counts(200)
+    with warnings.catch_warnings(), model:
+        warnings.simplefilter("ignore", UserWarning)
+        nuts = pm.sample(500, tune=500, chains=2, cores=2, random_seed=2, target_accept=0.9, progressbar=False)
+    ours = sampled(model, 1000)
+    expected, found = (idata["posterior"].dataset for idata in (nuts, ours))
+    for part in (["rho", "sigma", "level"], ["x"]):
+        assert apart(expected[part], found[part]) < 2.0
+    # A twin whose series has the level in it.
+    assert apart(expected[["x"]], (found["x"] + found["level"]).to_dataset(name="x")) > 2.0
+
+
+def apart(one: xr.Dataset, other: xr.Dataset) -> float:
+    """Return how many Monte Carlo errors lie between means: a root mean square over all elements, near one."""
+    difference = one.mean(["chain", "draw"]) - other.mean(["chain", "draw"])
+    error = np.sqrt(az.mcse(one, method="mean") ** 2 + az.mcse(other, method="mean") ** 2)
+    ratios = np.concatenate([np.ravel(values) for values in (difference / error).data_vars.values()])
+    return float(np.sqrt(np.mean(ratios**2)))

@@ -3,7 +3,9 @@
 from __future__ import annotations
 
 import tracemalloc
+import warnings
 
+import arviz as az
 import numpy as np
 import pymc as pm
 import pytest
@@ -243,6 +245,25 @@ def test_the_order_of_times_does_not_matter():
     (one, slope), (other, other_slope) = evidence(np.arange(25)), evidence(order)
     assert one == pytest.approx(other, rel=1e-10)
     np.testing.assert_allclose(slope, other_slope, rtol=1e-6, atol=1e-8)
+
+
+def moments_of(model: pm.Model) -> tuple[np.ndarray, np.ndarray]:
+    """Means of log hyper-parameters and of some values of f, and their Monte Carlo errors."""
+    settings = {"tune": 300, "chains": 2, "cores": 1, "random_seed": 1, "progressbar": False}
+    with warnings.catch_warnings(), model:
+        warnings.simplefilter("ignore", UserWarning)
+        chains = pm.sample(800, step=pmgp.PseudoMarginal(), **settings)["posterior"].dataset
+    found = [np.log(chains["l"]), np.log(chains["s"]), *(chains["f"][..., place] for place in (0, 13, 39))]
+    return np.array([float(x.mean()) for x in found]), np.array([float(az.mcse(x.to_numpy())) for x in found])
+
+
+@pytest.mark.slow
+def test_chains_agree_with_those_of_the_dense_process():
+    (expected, error), (found, own) = moments_of(dense(disasters)), moments_of(disasters())
+    differences, errors = found - expected, np.hypot(error, own)
+    assert np.abs(differences / errors).max() < 4.0
+    # A twin with the length-scale of another parametrization, half of it.
+    assert abs(differences[0] - np.log(2.0)) / errors[0] > 8.0
 
 
 def test_values_between_and_after_the_observations_are_drawn():
