@@ -136,8 +136,10 @@ def test_memory_is_kept_only_where_nobody_looks_at_it_afterwards(rng, monkeypatc
         return [np.array_equal(*pair) for pair in zip(first, before, strict=True)]
 
     assert first_after_second() == [True, True]
-    careless = registers._alone
-    monkeypatch.setattr(registers, "_alone", lambda calls, results, begun, outputs: careless(calls, results, begun, ()))
+    careless = registers._inner_matrices
+    monkeypatch.setattr(
+        registers, "_inner_matrices", lambda calls, results, begun, outputs: careless(calls, results, begun, ())
+    )
     assert first_after_second() == [False, False]
 
 

@@ -103,7 +103,7 @@ def in_registers(
         begun[result] = step if replaced is None else begun[replaced]
         placed.append((function, sources, known[result]))
     if retain:
-        for step in _alone(calls, results, begun, outputs):
+        for step in _inner_matrices(calls, results, begun, outputs):
             function, sources, target = placed[step]
             placed[step] = (_Retaining(function), sources, target)
     return placed, number
@@ -133,7 +133,7 @@ def _makes_new(function: Callable[..., Any]) -> bool:
     return isinstance(function, partial) and isinstance(getattr(function.func, "__self__", None), np.ufunc)
 
 
-def _alone(calls: list[Call], results: list[Any], begun: dict[Any, int], outputs: set[Any]) -> list[int]:
+def _inner_matrices(calls: list[Call], results: list[Any], begun: dict[Any, int], outputs: set[Any]) -> list[int]:
     """Return the steps that make matrices which the outputs do not contain, neither directly nor through a view."""
     seen = set(outputs)
     for (function, taken), result in reversed(list(zip(calls, results, strict=True))):

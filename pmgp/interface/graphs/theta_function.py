@@ -111,7 +111,7 @@ class NumpyFunction:
             values = self._graph(self._fixed(theta), *inputs)
         return [np.array(v) if shared else v for v, shared in zip(values, self._shared, strict=True)]
 
-    def at_places(self, places: Any, length: int, *arguments: np.ndarray) -> list[np.ndarray]:
+    def at_elements(self, places: Any, length: int, *arguments: np.ndarray) -> list[np.ndarray]:
         """Compute all outputs for some elements of the last axis, along which the outputs are elementwise.
 
         `length` is that of the axis; the inputs have these elements only, and are followed by theta.

@@ -32,9 +32,9 @@ def find_conjugate_variance(model: pm.Model, parts: LatentGaussianModel) -> Conj
     """
     for variable in model.free_RVs:
         parameters = _inverse_gamma_parameters(model, variable)
-        if parameters is None or not _alone(model, parts, variable):
+        if parameters is None or not _only_in_priors(model, parts, variable):
             continue
-        index = _index(parts, model.rvs_to_values[variable].name)
+        index = int(parts.theta.places([model.rvs_to_values[variable]])[0])
         if _proportional(parts, index):
             return ConjugateVariance(index, *parameters)
     return None
@@ -53,22 +53,13 @@ def _inverse_gamma_parameters(model: pm.Model, variable: TensorVariable) -> tupl
     return shape, scale
 
 
-def _alone(model: pm.Model, parts: LatentGaussianModel, variable: TensorVariable) -> bool:
+def _only_in_priors(model: pm.Model, parts: LatentGaussianModel, variable: TensorVariable) -> bool:
     """Return whether only its own prior and the prior of f depend on the variable."""
     others: list[Any] = [
         v for v in (*model.basic_RVs, *model.potentials) if v not in (variable, *parts.latent_vector.variables)
     ]
     terms = model.logp(vars=others, sum=False)
     return model.rvs_to_values[variable] not in set(ancestors(terms))
-
-
-def _index(parts: LatentGaussianModel, name: str) -> int:
-    point = {other: np.full_like(value, float(other == name)) for other, value in parts.unravel(_zeros(parts)).items()}
-    return int(np.argmax(parts.ravel(point)))
-
-
-def _zeros(parts: LatentGaussianModel) -> np.ndarray:
-    return np.zeros(parts.dimension)
 
 
 def _proportional(parts: LatentGaussianModel, index: int) -> bool:

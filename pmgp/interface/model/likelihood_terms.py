@@ -77,7 +77,7 @@ class LikelihoodTerms:
     def subset(self, rows: np.ndarray, theta: np.ndarray, sites: Any) -> np.ndarray:
         """Return log p(y|f, theta) of some latent values, (draws, s) to (draws,), after :meth:`find_divisible`."""
         if self.divisible:
-            parts = self._evaluate.at_places(sites, len(self._anywhere), rows, theta)  # type: ignore[attr-defined]
+            parts = self._evaluate.at_elements(sites, len(self._anywhere), rows, theta)  # type: ignore[attr-defined]
             return np.sum([part.sum(axis=1) for part in parts], axis=0)
         whole = np.tile(self._anywhere, (len(rows), 1))
         whole[:, sites] = rows
@@ -98,7 +98,7 @@ class LikelihoodTerms:
         rows = np.stack([f, f + 0.1])
         expected = self.sites(rows, theta)[:, sites]
         try:
-            parts = self._evaluate.at_places(sites, f.size, np.ascontiguousarray(rows[:, sites]), theta)  # type: ignore[attr-defined]
+            parts = self._evaluate.at_elements(sites, f.size, np.ascontiguousarray(rows[:, sites]), theta)  # type: ignore[attr-defined]
         except (ValueError, IndexError):
             return False
         same_shape = all(part.shape == expected.shape for part in parts)

@@ -121,19 +121,19 @@ class GraphLikelihood:
     def refresh_data(self, probes: Probes) -> None:
         """Read the data again; find whether the likelihood factorizes, and to which latent value a term belongs."""
         self.functions.refresh_data()
-        places = list(probes)
-        theta, f, _ = places[0]
+        points = list(probes)
+        theta, f, _ = points[0]
         for name, values in self.terms.by_name(f[None, :], theta).items():
             self._observations.refuse_shape(name, values.shape[1:], probes.sites)
-        self.terms.locate(places)
+        self.terms.locate(points)
         if self._divided:
-            self.terms.find_divisible(places)
-        self._coupling = None if self.terms.separate else self._couples(places)
+            self.terms.find_divisible(points)
+        self._coupling = None if self.terms.separate else self._couples(points)
 
-    def _couples(self, places: list[tuple[np.ndarray, np.ndarray, np.ndarray]]) -> str | None:
+    def _couples(self, points: list[tuple[np.ndarray, np.ndarray, np.ndarray]]) -> str | None:
         if self._several:
             return "some of its terms depend on values of the latent vectors that have different indices"
-        return self._hessian.coupling(places)
+        return self._hessian.coupling(points)
 
     def refuse_impossible(self, probes: Probes) -> None:
         """Refuse observations whose likelihood is zero or not a number at all probes."""

@@ -46,10 +46,6 @@ def folder_of(out: str | Path) -> Path:
     """Return the folder that `out` names, and refuse addresses of other stores, which would become local folders.
 
     A store is written to by appending, and by replacing whole files at once under a lock. Stores of objects do neither.
-
-    Raises
-    ------
-    StoreError
     """
     if "://" in str(out):
         raise StoreError(

@@ -22,7 +22,7 @@ class BoundFunction:
     def __init__(self, process: Sparse, model: pm.Model, point: dict[str, np.ndarray]) -> None:
         v = process.whitened
         self._point = point
-        self._inducing = _numbers(process)
+        self._inducing = np.array(current_value(process.inducing_inputs), dtype=float)
         arguments = _arguments(point[model.rvs_to_values[v].name].shape, self._inducing.shape)
         expected = process.expected_log_likelihood(*arguments, model=model)
         self.parts = sparse_parts(model, point)
@@ -79,13 +79,6 @@ class BoundFunction:
         named = zip(self.parts.theta_names, self.places, strict=True)
         values = {name: at.theta[places].reshape(self._point[name].shape) for name, places in named}
         return self._point | values
-
-
-def _numbers(process: Sparse) -> np.ndarray:
-    """Return the present inducing inputs."""
-    Z = current_value(process.inducing_inputs)
-    assert Z is not None
-    return np.array(Z, dtype=float)
 
 
 def _arguments(shape: tuple[int, ...], inducing: tuple[int, ...]) -> list[Any]:

@@ -47,7 +47,7 @@ class InducingInputs:
         self.v = v
         self.n_outputs = n_outputs
         self.jitter = jitter
-        self.factors = [cholesky(stabilize(_among(cov_func, Z), jitter)) for cov_func in cov_funcs]
+        self.factors = [cholesky(stabilize(_inducing_covariance(cov_func, Z), jitter)) for cov_func in cov_funcs]
 
     @property
     def size(self) -> int:
@@ -87,7 +87,7 @@ class InducingInputs:
     def projections(self, X: Any) -> list[TensorVariable]:
         """Return A = R^-1 K_uf for each covariance function."""
         return [
-            solve_triangular(factor, _between(cov_func, self.Z, X), lower=True)
+            solve_triangular(factor, _cross_covariance(cov_func, self.Z, X), lower=True)
             for factor, cov_func in zip(self.factors, self.cov_funcs, strict=True)
         ]
 
@@ -104,13 +104,13 @@ class InducingInputs:
 # therefore avoided.
 
 
-def _among(cov_func: Any, Z: Any) -> TensorVariable:
+def _inducing_covariance(cov_func: Any, Z: Any) -> TensorVariable:
     """Return K_uu with the prior variances on its diagonal."""
     points = Z.shape[0]
     return pt.switch(pt.eye(points, dtype=bool), cov_func(Z, diag=True)[:, None], cov_func(Z))
 
 
-def _between(cov_func: Any, Z: Any, X: Any) -> TensorVariable:
+def _cross_covariance(cov_func: Any, Z: Any, X: Any) -> TensorVariable:
     """Return K_uf, with the prior variance where an inducing input equals an input in a single column of numbers."""
     covariance = cov_func(Z, X)
     same = _coincidence(Z, X)

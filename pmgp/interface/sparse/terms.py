@@ -87,23 +87,14 @@ class GraphTerms:
 
     def __init__(self, model: pm.Model, observed: list[TensorVariable], outputs: int) -> None:
         graphs = _Graphs.of(model, observed, outputs)
-        self._values = NumericalFunction(graphs.inputs, [graphs.total])
-        self._derivatives = graphs.derivatives()
+        self.values = NumericalFunction(graphs.inputs, [graphs.total])
+        self.derivatives = graphs.derivatives()
         self._slope = NumericalFunction(graphs.inputs, [graphs.slope])
 
     def refresh_data(self) -> None:
         """Read the observations again."""
-        self._values.refresh_data()
-        self._derivatives.refresh_data()
-        self._slope.refresh_data()
-
-    def values(self, *arguments: np.ndarray) -> list[Any]:
-        """Return the sum, in a list."""
-        return self._values(*arguments)
-
-    def derivatives(self, *arguments: np.ndarray) -> list[Any]:
-        """Return the gradient of the sum, and the second derivatives."""
-        return self._derivatives(*arguments)
+        for function in (self.values, self.derivatives, self._slope):
+            function.refresh_data()
 
     def slope(self, *arguments: np.ndarray) -> Any:
         """Return only the gradient."""

@@ -69,7 +69,7 @@ class GaussianProcessStep(ChainStep):
         if unknown:
             raise TypeError(f"{type(self).__name__}.__init__() got an unexpected keyword argument {min(unknown)!r}")
         model = pm.modelcontext(model)
-        latent = self._latent_among(vars, latent, model)
+        latent = self._chosen_latent(vars, latent, model)
         self.shared_model = share(model, latent, initial_point, compile_kwargs, self._given_theta)
         if not self._moves_series:
             self.latent_model.latent_prior.require_matrix()
@@ -90,7 +90,7 @@ class GaussianProcessStep(ChainStep):
         """The model's parts, shared with the other step methods of the model."""
         return self.shared_model.parts
 
-    def _latent_among(self, vars: list[Any] | None, latent: Any, model: pm.Model) -> Any:
+    def _chosen_latent(self, vars: list[Any] | None, latent: Any, model: pm.Model) -> Any:
         """Return the variable that is to be f, or None for the only candidate."""
         return latent
 

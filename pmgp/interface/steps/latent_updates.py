@@ -94,7 +94,7 @@ class LatentStep(AcceptanceProgress, GaussianProcessStep):
         super().__init__(vars, factorizing=factorizing, gradient=gradient, **others)
         self._reset(0, 0)
 
-    def _latent_among(self, vars: list[Any] | None, latent: Any, model: pm.Model) -> Any:
+    def _chosen_latent(self, vars: list[Any] | None, latent: Any, model: pm.Model) -> Any:
         return latent_of(vars, latent, model, type(self).__name__)
 
     def _reset(self, n_tune: int, n_draws: int) -> None:

@@ -194,8 +194,8 @@ class PseudoMarginal(EvidenceProgress, GaussianProcessStep):
         if (unclear := unidentified(pm.modelcontext(others.get("model")), self.latent_model)) is not None:
             warnings.warn(unclear, stacklevel=2)
         self.approximation = chosen_approximation(approximation, self.latent_model)
-        target = self.latent_model if self._alone else self._moving
-        self._evaluate = Evaluator(target, self.approximation, persistent=not self._alone)
+        target = self.latent_model if self._moves_all else self._moving
+        self._evaluate = Evaluator(target, self.approximation, persistent=not self._moves_all)
         if isinstance(self.approximation, Laplace):
             self.latent_model.compile_derivatives(second=True)
         dimension = len(self._moving.moved)
@@ -223,12 +223,12 @@ class PseudoMarginal(EvidenceProgress, GaussianProcessStep):
         self._moved_names = [value.name for value in moved]
         self._moving = GivenElements(parts, parts.theta.places(moved), parts.initial_theta)
         # No hyper-parameter is left to another step method.
-        self._alone = len(self._moving.moved) == parts.dimension
+        self._moves_all = len(self._moving.moved) == parts.dimension
         return [*moved, *super()._own_variables(vars, model)]
 
     def _refreshed_every(self, asked: int | None) -> int | None:
         """Return the iterations between refreshments: 1 beside other step methods, which move given the particle f."""
-        if self._alone:
+        if self._moves_all:
             return asked
         if asked not in (None, 1):
             raise ValueError(f"refresh_every must be 1 beside another step method, not {asked}; leave it out")
@@ -245,7 +245,7 @@ class PseudoMarginal(EvidenceProgress, GaussianProcessStep):
 
     def _whole(self) -> np.ndarray:
         """Return theta with the elements that other step methods move."""
-        return self.theta if self._alone else self._moving.whole(self.theta)
+        return self.theta if self._moves_all else self._moving.whole(self.theta)
 
     def _reset(self, n_tune: int, n_draws: int) -> None:
         super()._reset(n_tune, n_draws)
@@ -349,7 +349,7 @@ class PseudoMarginal(EvidenceProgress, GaussianProcessStep):
 
     def _hold(self, current: Point) -> None:
         self._current, self.theta, self.latent = current, current.position, current.payload.approximation.mean
-        if not self._alone:
+        if not self._moves_all:
             # Other step methods move given f, so f must be a draw from q and not its mean.
             self.latent = current.payload.approximation.sample(self.rng, 1)[0]
 

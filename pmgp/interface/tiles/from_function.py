@@ -36,10 +36,7 @@ COMPARED = 20
 class FunctionTile:
     """A tile from a covariance function of two sets of inputs.
 
-    Parameters
-    ----------
-    pair : callable
-        JAX function from theta, Xi and Xj to k(Xi, Xj) alone in a tuple.
+    `pair` is a JAX function from theta, Xi and Xj to k(Xi, Xj) alone in a tuple.
     """
 
     def __init__(self, pair: Any) -> None:
@@ -58,12 +55,8 @@ class FunctionTile:
 class Nugget:
     """What k(X) has on its diagonal beyond k(X, X) and the additions that the model's noise includes.
 
-    Parameters
-    ----------
-    own : callable
-        JAX function from theta, Xi and Xi again to k(Xi), k(Xi, Xi), and the additions.
-    side : int
-        Number of points that are computed together.
+    `own` is a JAX function from theta, Xi and Xi again to k(Xi), k(Xi, Xi), and the additions; `side` points are
+    computed together.
     """
 
     def __init__(self, own: Any, side: int) -> None:
@@ -92,13 +85,7 @@ class Nugget:
 
 
 class FunctionParts:
-    """Parts of K in double precision, from a tile; a `core.iterative.preconditioners.Kernel` without products.
-
-    Parameters
-    ----------
-    tiles : Tiles
-    inputs : TileInputs
-    """
+    """Parts of K in double precision, from a tile; a `core.iterative.preconditioners.Kernel` without products."""
 
     def __init__(self, tiles: Any, inputs: TileInputs) -> None:
         self._tiles, self._inputs = tiles, inputs
@@ -129,22 +116,9 @@ class FunctionParts:
 class FunctionCovariance:
     """Theta -> (m, K, noise) in O(n) memory, from a covariance function; JAX computes all of K.
 
-    Parameters
-    ----------
-    theta : Theta
-    mean, covariance : TensorVariable
-        The model's graphs of the value variables.
-    pair, whole : TensorVariable
-        Graphs of k(Xi, Xj) and k(Xi) in the value variables.
-    between : tuple of TensorVariable
-        Xi and Xj.
-    X : (n, d) array or shared variable
-    settings : Settings
-
-    Raises
-    ------
-    UnsupportedGraphError
-        If an operation has no JAX function, or if the function's K is not the model's.
+    The mean and the covariance are the model's graphs of the value variables, `pair` and `whole` those of k(Xi, Xj) and
+    k(Xi), and `between` has Xi and Xj. An operation without a JAX function is refused, and so is a function whose K is
+    not the model's.
     """
 
     def __init__(

@@ -14,13 +14,7 @@ from pmgp.interface.graphs.numpy_operations import UnsupportedGraphError
 
 
 def jax_function(inputs: list[TensorVariable], outputs: list[TensorVariable]) -> Callable[..., Any]:
-    """Return a JAX function of the inputs to a tuple of the outputs.
-
-    Raises
-    ------
-    UnsupportedGraphError
-        If PyTensor has no JAX function for an operation.
-    """
+    """Return a JAX function of the inputs to a tuple of the outputs."""
     # Constants are made while the function is.
     with _precision_kept(), jax.enable_x64(True):
         from pytensor.compile.mode import JAX
