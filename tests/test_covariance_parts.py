@@ -14,10 +14,8 @@ from pymc.gp import cov
 
 from pmgp.interface.covariance import executor
 from pmgp.interface.covariance.blocked import BlockedCovariance
-from pmgp.interface.covariance.executor import MomentParts, OnDiagonal, Rectangle
-from pmgp.interface.covariance.program import Instruction
+from pmgp.interface.covariance.executor import OnDiagonal, Rectangle
 from pmgp.interface.graphs.compilation import Compiler
-from pmgp.interface.graphs.numpy_operations import UnsupportedGraphError
 from tests.test_covariance import ROUNDED_ROOT, kernels
 
 N, K_VECTORS = 61, 3
@@ -129,33 +127,6 @@ def test_no_matrix_is_made_for_products_and_their_gradients(monkeypatch, name):
     finally:
         tracemalloc.stop()
     assert peak < 8 * n**2 / 8
-
-
-@pytest.mark.parametrize("name", ["ard", "matern", "noise inside"])
-def test_another_namespace(name):
-    """`jax.numpy` runs the same instructions, and compiles them."""
-    jax = pytest.importorskip("jax")
-    jax.config.update("jax_enable_x64", True)
-    own = blocked(TABLE[name], keeping=False).parts(THETA)
-    there = {
-        kind: [tuple(map(jax.numpy.asarray, each)) if kind == "product" else jax.numpy.asarray(each) for each in values]
-        for kind, values in own._inputs.items()
-    }
-    parts = MomentParts(jax.numpy.asarray(own.mean), own._code, there, jax.numpy)
-    for rows, columns in RECTANGLES:
-        assert_allclose(parts.rectangle(rows, columns), own.rectangle(rows, columns), rtol=1e-12, atol=1e-14)
-    assert_allclose(parts.diagonal(slice(3, 9)), own.diagonal(slice(3, 9)), rtol=1e-12)
-    product = jax.jit(parts.product)
-    assert isinstance(product(RIGHT), jax.Array)
-    assert_allclose(product(RIGHT), own.product(RIGHT), rtol=1e-11, atol=1e-11)
-
-
-def test_a_function_that_another_namespace_lacks_is_named():
-    class Empty:
-        __name__ = "empty"
-
-    with pytest.raises(UnsupportedGraphError, match="no equivalent of exp in empty"):
-        MomentParts(np.zeros(2), [Instruction("call", np.exp, (0,))], {}, Empty())
 
 
 def test_parts_of_inputs():

@@ -11,11 +11,13 @@ import pymc as pm
 import pytensor.tensor as pt
 import pytest
 from numpy.testing import assert_allclose
+from scipy import special
 
 import pmgp
 from pmgp.core.numerics.ledger import counted
 from pmgp.interface.backends import backend_of
 from pmgp.interface.covariance import tiled
+from pmgp.interface.covariance.program import Instruction
 from pmgp.interface.graphs.compilation import Compiler
 from pmgp.interface.graphs.numpy_operations import UnsupportedGraphError
 from pmgp.marginal import JaxTiles
@@ -24,7 +26,7 @@ from tests.test_covariance_parts import MEAN_BAR, TABLE, THETA, N, X, graphs
 
 jax = pytest.importorskip("jax")
 from pmgp.core.tiles import blocks, memory, products  # noqa: E402
-from pmgp.interface.tiles.from_graph import JaxTiledCovariance  # noqa: E402
+from pmgp.interface.tiles.from_graph import JaxTiledCovariance, ProgramTile  # noqa: E402
 from pmgp.interface.tiles.settings import Settings  # noqa: E402
 from tests.quick_compilation import quick_compilation  # noqa: E402, F401
 
@@ -93,6 +95,11 @@ def test_products_are_counted(backend):
     with counted() as counts:
         moments.kernel.product(BAR.left)
     assert counts.total.matvec == BAR.left.shape[1]
+
+
+def test_a_function_that_jax_lacks_is_named():
+    with pytest.raises(UnsupportedGraphError, match="no equivalent of binom in JAX"):
+        ProgramTile([Instruction("call", special.binom, (0, 0))])
 
 
 def test_a_whole_matrix_is_refused_for_many_points(monkeypatch):

@@ -3,8 +3,6 @@
 An instruction that is not a NumPy call takes a part of an input, and the requested part of K says which one:
 `Rectangle`, `Gathered` and `OnDiagonal` are the only classes that know the meaning of such instructions. `MomentParts`
 combines parts into rectangles, the diagonal and products with vectors, without making an n by n array.
-
-Arrays belong to a namespace, `numpy` or one like it, such as `jax.numpy`.
 """
 
 from __future__ import annotations
@@ -15,7 +13,6 @@ from typing import Any
 import numpy as np
 
 from pmgp.interface.covariance.program import Instruction
-from pmgp.interface.graphs.numpy_operations import UnsupportedGraphError
 
 # Elements in a block: a few arrays of this size stay in the second-level cache.
 BLOCK_ELEMENTS = 32_768
@@ -24,13 +21,12 @@ Inputs = dict[str, list[Any]]
 
 
 class Rectangle:
-    """Some rows and columns of K, on which instructions take their parts of the inputs; `xp` is the array namespace."""
+    """Some rows and columns of K, on which instructions take their parts of the inputs."""
 
-    def __init__(self, rows: slice, columns: slice, xp: Any = np) -> None:
+    def __init__(self, rows: slice, columns: slice) -> None:
         self.rows = rows
         self.columns = columns
         self.shape = rows.stop - rows.start, columns.stop - columns.start
-        self._xp = xp
 
     def leaf(self, values: Any) -> Any:
         """A part of a matrix, a column, a row or a number."""
@@ -51,9 +47,6 @@ class Rectangle:
         met = self._met()
         if out is None and met.start == met.stop:
             return matrix
-        if self._xp is not np:
-            own = self._xp.eye(*self.shape, k=self.rows.start - self.columns.start, dtype=bool)
-            return self._xp.where(own, matrix + values[self.rows][:, None], matrix)
         target = np.empty(self.shape) if out is None else out
         if target is not matrix:
             target[...] = matrix
@@ -63,7 +56,7 @@ class Rectangle:
 
     def constant(self, value: float) -> Any:
         """A matrix of one value."""
-        return self._xp.full(self.shape, value)
+        return np.full(self.shape, value)
 
     def of_diagonal(self, matrix: np.ndarray) -> tuple[slice, np.ndarray]:
         """Return the slice of K's diagonal in this tile, and a view of the same elements of a matrix."""
@@ -119,14 +112,13 @@ class Gathered:
 class OnDiagonal:
     """Some elements of the diagonal of K, on which instructions take their parts of the inputs."""
 
-    def __init__(self, where: slice, xp: Any = np) -> None:
+    def __init__(self, where: slice) -> None:
         self.where = where
-        self._xp = xp
 
     def leaf(self, values: Any) -> Any:
         """A part of a matrix's diagonal, of a column or a row, or a number."""
         if min(values.shape) > 1:
-            return self._xp.diagonal(values)[self.where]
+            return np.diagonal(values)[self.where]
         vector = values.reshape(-1)
         return vector if vector.size == 1 else vector[self.where]
 
@@ -135,7 +127,7 @@ class OnDiagonal:
     def product(self, factors: tuple[Any, Any]) -> Any:
         """A part of the diagonal of a product of matrices."""
         left, right = factors
-        return self._xp.einsum("ij,ji->i", left[self.where], right[:, self.where])
+        return np.einsum("ij,ji->i", left[self.where], right[:, self.where])
 
     def diagonal(self, values: Any, vector: Any) -> Any:
         """Add the part of a vector that belongs here."""
@@ -175,24 +167,22 @@ class MomentParts:
     """The mean and the covariance of a vector; a part is computed when it is asked for.
 
     Each "leaf" among the inputs has shape (n, n), (n, 1), (1, n) or (1, 1), each "product" is a pair of arrays of
-    shapes (n, k) and (k, n), each "diagonal" has shape (n,), and each "distance" has shape (n, n). `xp` is the
-    namespace of all arrays; one that lacks a function is refused.
+    shapes (n, k) and (k, n), each "diagonal" has shape (n,), and each "distance" has shape (n, n).
     """
 
-    def __init__(self, mean: Any, code: list[Instruction], inputs: Inputs, xp: Any = np) -> None:
+    def __init__(self, mean: Any, code: list[Instruction], inputs: Inputs) -> None:
         self.mean = mean
-        self._code = [in_namespace(step, xp) for step in code]
+        self._code = code
         self._inputs = inputs
-        self._xp = xp
 
     def rectangle(self, rows: slice, columns: slice) -> Any:
         """Return some rows and columns of the covariance, which are slices with a start and a stop."""
         height = max(1, BLOCK_ELEMENTS // (columns.stop - columns.start))
         starts = range(rows.start, rows.stop, height)
-        return self._xp.concatenate([self._tile(slice(s, min(s + height, rows.stop)), columns) for s in starts])
+        return np.concatenate([self._tile(slice(s, min(s + height, rows.stop)), columns) for s in starts])
 
     def gathered(self, columns: np.ndarray) -> np.ndarray:
-        """Return m different columns of the covariance, (m,) -> (n, m); for NumPy arrays only."""
+        """Return m different columns of the covariance, (m,) -> (n, m)."""
         found = np.empty((len(self.mean), len(columns)))
         for rows in bands(*found.shape):
             place = Gathered(rows, columns)
@@ -209,8 +199,8 @@ class MomentParts:
 
     def diagonal(self, where: slice) -> Any:
         """Return a part of the diagonal."""
-        found = run(self._code, self._inputs, OnDiagonal(where, self._xp))[-1]
-        return self._xp.array(self._xp.broadcast_to(found, (where.stop - where.start,)))
+        found = run(self._code, self._inputs, OnDiagonal(where))[-1]
+        return np.array(np.broadcast_to(found, (where.stop - where.start,)))
 
     def product(self, vectors: Any) -> Any:
         """Multiply the covariance by the columns of an (n, k) array; each pair of mirrored tiles is computed once."""
@@ -222,23 +212,12 @@ class MomentParts:
                 sums[i] = sums[i] + tile @ vectors[columns]
                 if j > i:
                     sums[j] = sums[j] + tile.T @ vectors[rows]
-        return self._xp.concatenate(sums)
+        return np.concatenate(sums)
 
     def _tile(self, rows: slice, columns: slice) -> Any:
         """Return a rectangle, computed in one piece."""
-        place = Rectangle(rows, columns, self._xp)
-        return self._xp.broadcast_to(run(self._code, self._inputs, place)[-1], place.shape)
-
-
-def in_namespace(instruction: Instruction, xp: Any) -> Instruction:
-    """Return the instruction with the function of the same name in another namespace."""
-    if instruction.kind != "call" or xp is np:
-        return instruction
-    name = getattr(instruction.function, "__name__", str(instruction.function))
-    function = getattr(xp, name, None)
-    if function is None:
-        raise UnsupportedGraphError(f"no equivalent of {name} in {xp.__name__}")
-    return instruction._replace(function=function)
+        place = Rectangle(rows, columns)
+        return np.broadcast_to(run(self._code, self._inputs, place)[-1], place.shape)
 
 
 def _shifted(part: slice, start: int) -> slice:

@@ -15,10 +15,11 @@ from pytensor.tensor.variable import TensorVariable
 from pmgp.core.iterative.bars import CovarianceBar
 from pmgp.core.iterative.preconditioners import Kernel
 from pmgp.core.tiles.blocks import TileInputs
-from pmgp.interface.covariance.executor import Inputs, by_kind, in_namespace, run
+from pmgp.interface.covariance.executor import Inputs, by_kind, run
 from pmgp.interface.covariance.program import Instruction
 from pmgp.interface.covariance.tiled import TiledCovariance, TiledMoments
 from pmgp.interface.graphs.compilation import Compiler
+from pmgp.interface.graphs.numpy_operations import UnsupportedGraphError
 from pmgp.interface.tiles.kernel import JaxKernel, Products
 from pmgp.interface.tiles.settings import Settings
 
@@ -29,7 +30,7 @@ class ProgramTile:
     """A tile from the instructions of a program."""
 
     def __init__(self, code: list[Instruction]) -> None:
-        self._code = [in_namespace(step, jnp) for step in code]
+        self._code = [in_jax(step) for step in code]
         # An instruction's input is found by its number.
         self._numbers: Inputs = {kind: list(range(len(code))) for kind in KINDS}
 
@@ -37,6 +38,17 @@ class ProgramTile:
         """Return the elements of K in some rows and columns, given by their numbers."""
         found = run(self._code, self._numbers, _Place(inputs, rows, columns))  # type: ignore[arg-type]
         return jnp.broadcast_to(found[-1], (len(rows), len(columns)))
+
+
+def in_jax(instruction: Instruction) -> Instruction:
+    """Return the instruction with JAX's function in place of NumPy's of the same name."""
+    if instruction.kind != "call":
+        return instruction
+    name = getattr(instruction.function, "__name__", str(instruction.function))
+    function = getattr(jnp, name, None)
+    if function is None:
+        raise UnsupportedGraphError(f"no equivalent of {name} in JAX")
+    return instruction._replace(function=function)
 
 
 class _Place:
