@@ -15,6 +15,7 @@ from rich.console import Console
 import pmgp
 from benchmarks import (
     classes,
+    cluster,
     efficiency,
     evidence,
     first_draw,
@@ -265,6 +266,18 @@ TABLES: dict[str, tuple[Table, ...]] = {
             "First draw: seconds from pm.sample to it, with an empty cache of compiled functions and with a full one",
             (),
             lambda *_: first_draw.rows(),
+        ),
+    ),
+    "cluster": (
+        Table(
+            "Cluster: seconds of chains, cells of a study and importance weights on one worker process and on two",
+            (),
+            lambda *_: cluster.rows(),
+        ),
+        Table(
+            "Cluster constants: what a model of cost needs besides",
+            (),
+            lambda *_: cluster.constants(),
         ),
     ),
     "workers": (
