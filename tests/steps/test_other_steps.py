@@ -166,8 +166,8 @@ def retaining_another(step: PseudoMarginal, theta: np.ndarray) -> None:
 # Each with the replicates and repeats that reject it; the first needs as many as the right step is tested with.
 TWINS: dict[Callable, tuple[int, int]] = {
     keeping_the_estimate: (1100, 16),
-    drawing_all_anew: (550, 8),
-    retaining_another: (550, 8),
+    drawing_all_anew: (300, 8),
+    retaining_another: (400, 8),
 }
 
 
