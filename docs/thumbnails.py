@@ -226,6 +226,16 @@ def distance_from_exact(axes: Axes) -> None:
     axes.legend(frameon=False, loc="lower right")
 
 
+def errors_by_spread(axes: Axes) -> None:
+    """Show how far predictions are off, by the spread of estimates of the evidence."""
+    table = _results("approximations/results/quick.csv")
+    for method, color in (("Laplace", RED), ("EP", BLUE)):
+        rows = table[table["method"] == method]
+        axes.plot(rows["spread"], rows["response_rms"], "o", color=color, markersize=9, label=method)
+    axes.set(xscale="log", yscale="log", xlabel="spread of evidence estimates", ylabel="error")
+    axes.legend(frameon=False)
+
+
 def parameterizations(axes: Axes) -> None:
     """Show effective draws of the five schemes on one data set."""
     rows = _results("parameterizations/results/paper.csv").query("data == 'SPECT' and method != 'PM'")
@@ -254,6 +264,7 @@ DRAWN: dict[str, Callable[[Axes], None]] = {
     "maps": earthquakes_in_cells,
     "groups": seizures_of_patients,
     "which_kernel_which_link": evidence_of_models,
+    "approximations": errors_by_spread,
     "calibrated_classification": capacity,
     "pseudo_marginal": estimates_over_lengthscales,
     "annealing": spread_of_estimates,

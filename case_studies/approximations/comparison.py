@@ -26,8 +26,8 @@ def errors(lines: pd.DataFrame, moments: pd.DataFrame) -> pd.DataFrame:
     DataFrame
         The lines, with four columns more. ``mean_error`` is the distance of the means of log theta from the exact
         chain's in its deviations, ``sd_error`` that of the logarithms of the deviations; ``mean_noise`` and
-        ``sd_noise`` are their Monte Carlo errors. ``predicted_error`` is the ``mean_error`` that the weighted draws
-        predict, in the deviations of the approximation. Infinite where an approximation has no deviation.
+        ``sd_noise`` are their Monte Carlo errors. ``predicted_error`` is the ``mean_error`` that the weights predict,
+        in the deviations of the approximation. Infinite where an approximation has no deviation.
     """
     exact = moments[moments["method"] == "exact"].set_index(["posterior", "parameter"])
     others = moments[moments["method"] != "exact"]
@@ -40,7 +40,7 @@ def errors(lines: pd.DataFrame, moments: pd.DataFrame) -> pd.DataFrame:
                 "mean_noise": np.hypot(own["mean_error"], truth["mean_error"]) / truth["sd"],
                 "sd_error": np.abs(np.log(own["sd"] / truth["sd"])),
                 "sd_noise": np.hypot(own["sd_error"] / own["sd"], truth["sd_error"] / truth["sd"]),
-                "predicted_error": (own["weighted_mean"] - own["mean"]).abs() / own["sd"],
+                "predicted_error": own["shift"].abs() / own["sd"],
             }
         )
     keyed = pd.concat([own[KEY], each], axis=1)

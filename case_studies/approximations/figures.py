@@ -9,6 +9,7 @@ import numpy as np
 import pandas as pd
 from matplotlib.axes import Axes
 from matplotlib.figure import Figure
+from matplotlib.ticker import NullFormatter
 
 from pmgp.plots.style import ACCENT, GRAY, WIDTH, style
 
@@ -37,16 +38,18 @@ def errors_and_signs(found: pd.DataFrame) -> Figure:
         From :func:`case_studies.approximations.comparison.errors`.
     """
     with style():
-        figure, panels = plt.subplot_mosaic(
-            [["all", "k"], ["all", "spread"]], figsize=(WIDTH, 6.4), width_ratios=(5, 4)
-        )
+        rows = [["all", name] for name in ("predicted", "k", "spread")]
+        figure, panels = plt.subplot_mosaic(rows, figsize=(WIDTH, 7.6), width_ratios=(5, 4))
     _by_posterior(panels["all"], found)
     signed = found[found["method"].isin(["Laplace", "EP"])]
-    _by_sign(panels["k"], signed, "pareto_k")
+    _by_sign(panels["predicted"], signed, "predicted_error", "mean_error")
+    panels["predicted"].axline((SMALLEST, SMALLEST), (1.0, 1.0), color=GRAY, linestyle="--", linewidth=1)
+    panels["predicted"].set(xscale="log", xlabel="error that the weights predict", ylabel="error of the worst mean")
+    _by_sign(panels["k"], signed, "pareto_k", "mean_error")
     panels["k"].axvline(signed["k_limit"].min(), color=GRAY, linestyle="--")
-    panels["k"].set(xlabel="Pareto k of the weights of theta")
-    _by_sign(panels["spread"], signed, "spread")
-    panels["spread"].set(xlabel="spread of log-evidence estimates", xscale="log")
+    panels["k"].set(xlabel="Pareto k of the weights", ylabel="error of the worst mean")
+    _by_sign(panels["spread"], signed, "spread", "response_rms")
+    panels["spread"].set(xscale="log", xlabel="spread of log-evidence estimates", ylabel="error of predictions")
     handles, labels = panels["all"].get_legend_handles_labels()
     figure.legend(handles, labels, loc="outside upper center", ncols=len(labels))
     return figure
@@ -69,8 +72,12 @@ def _by_posterior(axes: Axes, found: pd.DataFrame) -> None:
     axes.invert_yaxis()
 
 
-def _by_sign(axes: Axes, found: pd.DataFrame, sign: str) -> None:
+def _by_sign(axes: Axes, found: pd.DataFrame, sign: str, error: str) -> None:
     for method, look in LOOKS.items():
         rows = found[(found["method"] == method) & np.isfinite(found[sign])]
-        axes.plot(rows[sign], rows["mean_error"].clip(lower=SMALLEST), linestyle="", markersize=5, alpha=0.85, **look)
-    axes.set(yscale="log", ylabel="error of the worst mean")
+        at, shown = rows[sign], rows[error].clip(lower=SMALLEST)
+        if sign == "predicted_error":
+            at = at.clip(lower=SMALLEST)
+        axes.plot(at, shown, linestyle="", markersize=5, alpha=0.85, **look)
+    axes.set(yscale="log")
+    axes.yaxis.set_minor_formatter(NullFormatter())

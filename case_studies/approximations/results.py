@@ -81,18 +81,12 @@ def _rms(values: np.ndarray) -> float:
 
 
 def theta_rows(scale: Scale, cell: Cell, found: Result) -> list[dict[str, Any]]:
-    """Return lines of the hyper-parameters, on the log scale; `weighted_mean` is that of the weighted draws."""
-    weighted = found.get("signs", {}).get("weighted_means", [])
+    """Return lines of the hyper-parameters, on the log scale; `shift` is how far weights move the mean."""
     rows = found.get("theta", {})
+    shifts = found.get("signs", {}).get("shifts") or [np.nan] * len(rows)
     return [
-        {
-            **cell._asdict(),
-            "parameter": name,
-            **one,
-            "weighted_mean": weighted[i] if weighted else np.nan,
-            "scale": scale.name,
-        }
-        for i, (name, one) in enumerate(rows.items())
+        {**cell._asdict(), "parameter": name, **one, "shift": shift, "scale": scale.name}
+        for (name, one), shift in zip(rows.items(), shifts, strict=True)
     ]
 
 

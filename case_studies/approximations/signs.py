@@ -99,16 +99,16 @@ def signs_of_fit(
 
 
 def _found(rows: np.ndarray, log_weights: np.ndarray) -> dict[str, Any]:
-    """Return Pareto k with its limit, the share of draws that the weights are worth, and their means of theta."""
+    """Return Pareto k with its limit, the share of draws that the weights are worth, and how they shift the means."""
     trust = trust_in(log_weights)
     weights = np.exp(log_weights - log_weights.max())
-    means = weights @ rows / weights.sum()
+    shifts = weights @ rows / weights.sum() - rows.mean(axis=0)
     return {
         "pareto_k": trust.pareto_k,
         "k_limit": trust.limit,
         "worth": trust.effective_size / trust.size,
         "weighed": trust.size,
-        "weighted_means": means.tolist(),
+        "shifts": shifts.tolist(),
     }
 
 

@@ -1,4 +1,4 @@
-"""The study of approximations: a cell against quadrature, its signs, and its errors."""
+"""The study of approximations: a cell against quadrature, its signs, its errors, and what is stored."""
 
 from __future__ import annotations
 
@@ -10,7 +10,7 @@ import pytest
 from scipy.special import expit, log_expit
 from scipy.stats import norm
 
-from case_studies.approximations import comparison, signs, study, summary
+from case_studies.approximations import comparison, results, signs, study, summary
 from case_studies.approximations.__main__ import main
 from case_studies.approximations.clock import Clock
 from case_studies.approximations.data import Data
@@ -24,7 +24,7 @@ from case_studies.approximations.posteriors import (
     sparse_model,
     whitened_model,
 )
-from case_studies.approximations.study import Cell, Scale
+from case_studies.approximations.study import SCALES, Cell, Scale, cells
 
 TINY = Scale("tiny", 1, Budget(200, 700, 200, 700, weighed=200))
 PLACES, ONES, LABELS = np.array([0.0, 1.0]), np.array([0, 10]), 10
@@ -112,26 +112,25 @@ class Flat:
         return self.log_joint(rng, theta)
 
 
-@pytest.mark.parametrize("shift", [0.0, 0.5])
-def test_weighted_means_are_those_of_the_target(shift):
-    """Draws of normals around `shift` are weighted to those around zero."""
+def test_weights_shift_the_means_to_those_of_the_target():
+    """Draws around a half are weighted to those around zero."""
     rng = np.random.default_rng(1)
-    theta = {name: shift + rng.normal(size=(2, 4000)) for name in ("a", "b")}
-    own = sum(norm.logpdf(values - shift) for values in theta.values())
+    theta = {name: 0.5 + rng.normal(size=(2, 2000)) for name in ("a", "b")}
+    own = sum(norm.logpdf(values - 0.5) for values in theta.values())
     found = signs.signs(Flat(), theta, own, 4000, rng)
     error = 1.0 / np.sqrt(4000 * found["worth"])
-    assert np.abs(found["weighted_means"]).max() < 3.0 * error
-    assert found["worth"] == pytest.approx(np.exp(-2 * shift**2), rel=0.1)
+    assert np.abs(np.array(found["shifts"]) + 0.5).max() < 3.0 * error
+    assert found["worth"] == pytest.approx(np.exp(-0.5), rel=0.1)
     # A twin: the weights turned upside down.
     upside_down = signs.signs(Flat(), theta, 2.0 * sum(norm.logpdf(v) for v in theta.values()) - own, 4000, rng)
-    assert shift == 0.0 or np.abs(upside_down["weighted_means"]).min() > 6.0 * error
+    assert np.abs(np.array(upside_down["shifts"]) + 0.5).min() > 6.0 * error
 
 
 def test_fitted_draws_are_weighted_to_the_target():
     rng = np.random.default_rng(2)
     theta = {name: rng.normal(0.4, 0.8, size=(1, 500)) for name in ("a", "b")}
     found = signs.signs_of_fit(Flat(), theta, 2000, rng)
-    assert np.abs(found["weighted_means"]).max() < 3.0 / np.sqrt(2000 * found["worth"])
+    assert np.abs(np.array(found["shifts"]) + 0.4).max() < 6.0 / np.sqrt(2000 * found["worth"])
     assert found["pareto_k"] < found["k_limit"]
 
 
@@ -146,7 +145,7 @@ def tables() -> tuple[pd.DataFrame, pd.DataFrame]:
             lines.append({"posterior": posterior, "method": method, "kind": "probit", "n": 9, "pareto_k": abs(error)})
             for parameter, scale in (("a", 1.0), ("b", 0.1)):
                 apart = scale * (mean - 1.0)
-                noise = {"mean_error": 0.06, "sd_error": 0.08, "weighted_mean": 1.0}
+                noise = {"mean_error": 0.06, "sd_error": 0.08, "shift": 0.5 * apart}
                 rows.append(
                     {"posterior": posterior, "method": method, "parameter": parameter, "mean": 1.0 + apart, "sd": sd}
                     | noise
@@ -160,7 +159,7 @@ def test_errors_are_those_of_the_worst_hyper_parameter_in_exact_deviations():
     assert laplace["mean_error"].to_list() == pytest.approx([0.5, 2.0])
     assert laplace["mean_noise"].to_list() == pytest.approx([0.03 * np.sqrt(2.0)] * 2)
     assert laplace["sd_error"].to_list() == pytest.approx([np.log(2.0)] * 2)
-    assert laplace["predicted_error"].to_list() == pytest.approx([0.25, 1.0])
+    assert laplace["predicted_error"].to_list() == pytest.approx([0.125, 0.5])
     assert np.isinf(found.xs("GPflow", level="method")["sd_error"]).all()
 
 
@@ -241,3 +240,48 @@ def test_the_study_is_run_once_and_adds_to_its_tables(invented, tmp_path, capsys
     # Both means are those of a hundred standard normal draws.
     [found] = comparison.errors(lines, moments).to_dict("records")
     assert found["mean_error"] < 4.0 * found["mean_noise"] < 1.0
+
+
+# ---- what is stored, and what the page says of it
+
+
+@pytest.fixture(scope="module")
+def stored():
+    lines = results.lines(results.FOLDER, "quick").read()
+    return lines, comparison.errors(lines, results.moments(results.FOLDER, "quick").read())
+
+
+@pytest.fixture(scope="module")
+def signed(stored):
+    """Lines of Laplace and of EP alone."""
+    return stored[1][stored[1]["method"].isin(["Laplace", "EP"])]
+
+
+def test_stored_lines_are_of_the_study(stored):
+    scale = SCALES["quick"]
+    lines = stored[0]
+    assert {Cell(*one) for one in lines[["posterior", "method"]].itertuples(index=False)} <= set(cells(scale))
+    assert all((lines[name] == value).all() for name, value in scale.settings.items())
+    assert set(lines["posterior"]) == set(lines.query("method == 'exact'")["posterior"])
+
+
+def test_stored_exact_chains_agree(stored):
+    exact = stored[0].query("method == 'exact'")
+    assert (exact["rhat"] < 1.02).all()
+    assert (exact["ess"] > 500.0).all()
+
+
+def test_even_weights_go_with_small_errors_and_uneven_ones_with_large(signed):
+    assert signed.loc[signed["worth"] >= 0.98, "mean_error"].max() < 0.15
+    assert signed.loc[signed["worth"] < 0.9, "mean_error"].min() > 0.2
+    assert (signed["worth"] < 0.9).sum() >= 2
+
+
+def test_weights_predict_errors_better_than_their_pareto_k_does(signed):
+    ranks = {
+        sign: comparison.rank_correlation(signed, sign, "mean_error")[0] for sign in ("predicted_error", "pareto_k")
+    }
+    assert ranks["predicted_error"] > ranks["pareto_k"] + 0.3
+    # The largest error has a k below the limit.
+    worst = signed.loc[signed["mean_error"].idxmax()]
+    assert worst["pareto_k"] < worst["k_limit"]
