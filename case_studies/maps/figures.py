@@ -34,7 +34,7 @@ def lengthscales(panels: Mapping[str, Mapping[str, np.ndarray]]) -> Figure:
         figure, row = plt.subplots(1, len(panels), figsize=(WIDTH, 3.6), sharex=True, sharey=True)
     for axes, (title, samples) in zip(row, panels.items(), strict=True):
         _densities(axes, samples)
-        axes.set(title=title, xlabel="length-scale (m)", xlim=(0.0, LONGEST))
+        axes.set(title=title, xlabel="length-scale (m)", xlim=(0.0, LONGEST), xticks=[0.0, 0.5, 1.0, 1.5])
     row[0].set(ylabel="posterior density", ylim=(0.0, None))
     handles = {label: line for axes in row for line, label in zip(*axes.get_legend_handles_labels(), strict=True)}
     figure.legend(list(handles.values()), list(handles), loc="outside upper center", ncols=len(handles))

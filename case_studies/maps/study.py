@@ -52,8 +52,8 @@ class Scale:
         Of each cell.
     lengths : dict
         Tuning iterations and draws of a chain, by prior.
-    sparse : tuple of int
-        Squares along a side of the grids with a sparse prior.
+    sparse : dict
+        Squares along a side of the grids with a sparse prior, by method.
     dense : tuple of (str, int)
         Dense priors, and squares along a side.
     """
@@ -62,7 +62,7 @@ class Scale:
     seed: int
     chains: int
     lengths: dict[str, tuple[int, int]]
-    sparse: tuple[int, ...]
+    sparse: dict[str, tuple[int, ...]]
     dense: tuple[tuple[str, int], ...]
 
     def settings(self, cell: Cell) -> dict[str, Any]:
@@ -78,7 +78,7 @@ SCALES = {
         seed=33,
         chains=2,
         lengths={"SPDE": (120, 500), KERNELS[0]: (120, 500), KERNELS[1]: (400, 1500)},
-        sparse=(16, 32, 64),
+        sparse={"exact": (128, 64, 32, 16), "Laplace alone": (64, 32, 16)},
         dense=((KERNELS[0], 16), (KERNELS[1], 16)),
     ),
     "paper": Scale(
@@ -86,7 +86,7 @@ SCALES = {
         seed=33,
         chains=4,
         lengths=dict.fromkeys(("SPDE", *KERNELS), (500, 2000)),
-        sparse=(16, 32, 64, 128),
+        sparse=dict.fromkeys(METHODS, (128, 64, 32, 16)),
         dense=tuple(product(KERNELS, (16, 32))),
     ),
 }
@@ -94,7 +94,7 @@ SCALES = {
 
 def cells(scale: Scale) -> list[Cell]:
     """All cells of a scale."""
-    sparse = [Cell("SPDE", side, method) for side in reversed(scale.sparse) for method in METHODS]
+    sparse = [Cell("SPDE", side, method) for method, sides in scale.sparse.items() for side in sides]
     return [*sparse, *(Cell(kernel, side, "exact") for kernel, side in scale.dense)]
 
 

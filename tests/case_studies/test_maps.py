@@ -15,10 +15,12 @@ from scipy.special import kv
 import pmgp
 from case_studies.maps import pines, results, study
 from case_studies.maps.__main__ import main
-from case_studies.maps.study import SCALES, Cell, cells
+from case_studies.maps.study import METHODS, SCALES, Cell, cells
 from case_studies.tools import saplings
 
-TINY = dataclasses.replace(SCALES["quick"], name="tiny", lengths={"SPDE": (8, 8)}, sparse=(4,), dense=())
+TINY = dataclasses.replace(
+    SCALES["quick"], name="tiny", lengths={"SPDE": (8, 8)}, sparse=dict.fromkeys(METHODS, (4,)), dense=()
+)
 
 
 @pytest.fixture
@@ -135,10 +137,17 @@ def test_the_field_has_the_posterior_of_the_dense_process_with_its_kernel(stored
     assert standard_errors(dense, stored.loc[("dense squared exponential", 16, "exact")]) > 6.0
 
 
+def test_the_posterior_settles_on_the_finest_grids(stored):
+    finest, finer = (stored.loc[("SPDE", side, "exact")] for side in (128, 64))
+    assert standard_errors(finest, finer) < 3.0
+    # A twin without the correction.
+    assert standard_errors(finest, stored.loc[("SPDE", 64, "Laplace alone")]) > 12.0
+
+
 def test_laplaces_approximation_alone_goes_to_shorter_lengthscales_on_finer_grids(stored):
     far = [
         standard_errors(stored.loc[("SPDE", side, "exact")], stored.loc[("SPDE", side, "Laplace alone")])
-        for side in SCALES["quick"].sparse
+        for side in reversed(SCALES["quick"].sparse["Laplace alone"])
     ]
     assert far[0] > 4.0
     assert far == sorted(far)
