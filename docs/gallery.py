@@ -21,7 +21,7 @@ STUDIES = {
     "maps": "Where earthquakes are frequent, where a plant grows, and where pines stand: fields on lattices and areas.",
     "groups": "Seizures of patients and labels of children: effects of groups, and where Laplace's evidence is off.",
     "which_kernel_which_link": "Models chosen by their evidence and by leaving one out, with error bars.",
-    "approximations": "Laplace, EP and others beside the exact chain on many posteriors, and two signs of their error.",
+    "approximations": "Laplace, EP and others beside the exact chain on twenty posteriors, and signs of their error.",
     "calibrated_classification": "Which of four classifiers knows best when it does not know?",
     "pseudo_marginal": "How many importance samples a chain needs, and with which approximation.",
     "annealing": "Annealing from an approximation, where plain importance sampling sticks.",
