@@ -376,7 +376,7 @@ def test_damaged_draws_are_named_and_drawn_again(sample, uninterrupted, probit_m
 
 @pytest.mark.full
 def test_other_versions_are_named(probit_model, step, stored, monkeypatch, caplog):
-    monkeypatch.setattr("pmgp.interface.sampling.stored_run.__version__", "9.9")
+    monkeypatch.setattr("pmgp.interface.executors.versions.__version__", "9.9")
     resumed(stored, probit_model, step=step, quiet=False)
     assert "This is pmgp 9.9 and not" in caplog.text
 
