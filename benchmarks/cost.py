@@ -1,6 +1,6 @@
-"""What many machines save: a model of cost from measured constants, and the tables of the documentation's page.
+"""Predict how much time many machines save, from measured constants, and write the tables of the documentation.
 
-``python -m benchmarks.cost`` writes the tables of ``docs/more_than_one_machine.md`` anew, from the constants that
+``python -m benchmarks.cost`` rewrites the tables of ``docs/more_than_one_machine.md`` from the constants that
 ``python -m benchmarks --only cluster --out benchmarks/results`` has stored.
 
 The model. C tasks of t seconds on w workers, each of which needs h more seconds in the worker and g in the process that

@@ -21,10 +21,10 @@ from case_studies.tools import gpflow_process
 __all__ = ["METHODS", "Budget", "Method"]
 
 RATE = 0.02
-"""Of Adam's steps, by which the mean-field approximation is found."""
+"""Learning rate of Adam, which fits the mean-field approximation."""
 
 FEWEST = 20
-"""Draws of each chain of NUTS of which moments are taken."""
+"""Fewest draws of a chain of NUTS from which moments are computed."""
 
 IN_GPFLOW = ("probit", "logit", "counts", "heavy tails")
 """Likelihoods that GPflow has."""
@@ -42,7 +42,7 @@ class Budget(NamedTuple):
     weighed : int
         Draws of theta that are weighted.
     seconds : float
-        Of the processor that each of two chains may take, without compilation, and a fit.
+        Processor seconds that each of two chains may take, without compilation; a fit may take as many.
     inducing : int
         Inducing inputs.
     iterations : int

@@ -86,7 +86,7 @@ class Posterior:
 
     @property
     def _suffixes(self) -> list[str]:
-        """Of the kernels: a mean and a scale have different ones, classes the same."""
+        """Suffixes of the kernels' names: a mean and a scale have a kernel each, classes share one."""
         return ["_0", "_1"] if self.kind == "mean and scale" else [""]
 
     def suffix(self, latent: int) -> str:

@@ -1,4 +1,4 @@
-"""The cells of the study: one of the twenty posteriors by one method, with what it took of the processor."""
+"""The cells of the study: one of the twenty posteriors by one method, with the processor seconds that it took."""
 
 from __future__ import annotations
 

@@ -1,4 +1,4 @@
-"""What is kept of draws: moments of theta and of the predictions, with their Monte Carlo errors."""
+"""Moments of theta and of the predictions, with their Monte Carlo errors, which are stored in place of draws."""
 
 from __future__ import annotations
 

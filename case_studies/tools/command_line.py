@@ -40,7 +40,7 @@ def parser(
 
 
 def _absolute(text: str) -> Path:
-    """The same folder for workers, which may have another working directory."""
+    """Return the absolute path, since workers may have another working directory."""
     return Path(text).absolute()
 
 

@@ -53,7 +53,7 @@ class FunctionTile:
 
 
 class Nugget:
-    """What k(X) has on its diagonal beyond k(X, X) and the additions that the model's noise includes.
+    """The diagonal of k(X) - k(X, X), without the additions that the model's noise includes.
 
     `own` is a JAX function from theta, Xi and Xi again to k(Xi), k(Xi, Xi), and the additions; `side` points are
     computed together.

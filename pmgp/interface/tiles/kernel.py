@@ -83,7 +83,7 @@ class Products:
 
 
 class Parts(Protocol):
-    """What a `core.iterative.preconditioners.Kernel` has beside products."""
+    """A `core.iterative.preconditioners.Kernel` without products."""
 
     size: int
 
