@@ -11,7 +11,6 @@ import pytest
 from pmgp.core.approximations import Laplace
 from pmgp.core.gaussians import ObservedPrior
 from pmgp.core.numerics import linalg
-from pmgp.core.theta_updates import schemes
 from pmgp.core.theta_updates.densities import AncillaryDensity, SufficientDensity
 from pmgp.core.theta_updates.joint_update import JointDensity
 from pmgp.core.theta_updates.schemes import (
@@ -33,7 +32,7 @@ VARIANCE = ConjugateVariance(1, DifferentiableToy.shape, DifferentiableToy.scale
 
 def nu_of_the_old_theta(patch: pytest.MonkeyPatch) -> None:
     """Interweaving whitens f with the factor of the theta that the iteration began with."""
-    step, ancillary = InterweavingScheme.step, schemes._ancillary
+    step, (sufficient, ancillary) = InterweavingScheme.step, InterweavingScheme._stages
     old = []
 
     def remembering(self, rng, current, *rest):
@@ -46,7 +45,7 @@ def nu_of_the_old_theta(patch: pytest.MonkeyPatch) -> None:
         return density
 
     patch.setattr(InterweavingScheme, "step", remembering)
-    patch.setattr(schemes, "_ancillary", stale)
+    patch.setattr(InterweavingScheme, "_stages", (sufficient, stale))
 
 
 def f_left_behind(patch: pytest.MonkeyPatch) -> None:
@@ -84,11 +83,11 @@ def one_approximation_forgotten(patch: pytest.MonkeyPatch) -> None:
         given = right(self, theta)
         if given is None:
             return None
-        log_weight, together = given
+        log_weight, latent = given
         if self.is_current(theta):
-            log_joint = self.model.likelihood(theta).log_likelihood(together.f) + together.prior.log_density(together.f)
-            return float(log_joint), together
-        return log_weight, together
+            log_joint = self.model.likelihood(theta).log_likelihood(latent.f) + latent.prior.log_density(latent.f)
+            return float(log_joint), latent
+        return log_weight, latent
 
     patch.setattr(JointDensity, "_given", broken)
 
