@@ -31,7 +31,8 @@ class NumpyTiles:
 class JaxTiles:
     """Products by JAX, on one device or several: the extra `pmgp[jax]`.
 
-    The user's own setting of JAX's precision is left as it is.
+    Tiles do not depend on JAX's flag for double precision. With `cov_func`, PyTensor's functions for JAX are loaded,
+    which set this flag for the whole process, as PyMC's samplers by JAX do.
 
     Parameters
     ----------

@@ -1,13 +1,18 @@
-"""PyTensor's graphs as JAX functions."""
+"""PyTensor's graphs as JAX functions.
+
+PyTensor sets JAX's flag for double precision when its functions for JAX are loaded, here or elsewhere. If it were
+restored, PyMC's samplers by JAX, which rely on it, would run in single precision from then on.
+"""
 
 from __future__ import annotations
 
-from collections.abc import Callable, Iterator
-from contextlib import contextmanager
+from collections.abc import Callable
 from typing import Any
 
 import jax
+from pytensor.compile.mode import JAX
 from pytensor.graph.fg import FunctionGraph
+from pytensor.link.jax.dispatch import jax_funcify
 from pytensor.tensor.variable import TensorVariable
 
 from pmgp.interface.graphs.numpy_operations import UnsupportedGraphError
@@ -15,24 +20,11 @@ from pmgp.interface.graphs.numpy_operations import UnsupportedGraphError
 
 def jax_function(inputs: list[TensorVariable], outputs: list[TensorVariable]) -> Callable[..., Any]:
     """Return a JAX function of the inputs to a tuple of the outputs."""
-    # Constants are made while the function is.
-    with _precision_kept(), jax.enable_x64(True):
-        from pytensor.compile.mode import JAX
-        from pytensor.link.jax.dispatch import jax_funcify
-
+    # The flag may have been cleared since, and constants are made here.
+    with jax.enable_x64(True):
         graph = FunctionGraph(inputs, outputs, clone=True)
         JAX.optimizer.rewrite(graph)
         try:
             return jax_funcify(graph)
         except NotImplementedError as error:
             raise UnsupportedGraphError(f"PyTensor has no JAX function for an operation: {error}") from error
-
-
-@contextmanager
-def _precision_kept() -> Iterator[None]:
-    """Restore JAX's flag for double precision, which PyTensor sets for the whole process when it is loaded."""
-    before = jax.config.jax_enable_x64
-    try:
-        yield
-    finally:
-        jax.config.update("jax_enable_x64", before)
