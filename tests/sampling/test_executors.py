@@ -116,7 +116,16 @@ def test_an_interruption_keeps_what_is_there(sample, alone, monkeypatch):
     assert_array_equal(drawn.posterior["f"], alone.posterior["f"][:, : stop_at - SETTINGS["tune"]])
 
 
+@pytest.fixture
+def ctrl_c():
+    """Ctrl-C interrupts, also where the tests run in the background, with the signal ignored."""
+    before = signal.signal(signal.SIGINT, signal.default_int_handler)
+    yield
+    signal.signal(signal.SIGINT, before)
+
+
 @pytest.mark.full
+@pytest.mark.usefixtures("ctrl_c")
 def test_ctrl_c_keeps_what_two_processes_have_drawn(sample, alone, tmp_path):
     """The signal comes when both chains have more draws than the run that they are compared with."""
     enough = SETTINGS["tune"] + SETTINGS["draws"]
