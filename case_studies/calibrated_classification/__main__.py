@@ -38,15 +38,18 @@ def run(scale: Scale, chosen: Iterable[Block], grid: Grid, tables: Tables, execu
 
 def write(scale: Scale, block: Block, found: dict[Unit, Result], tables: Tables) -> None:
     """Merge the rows of a block into the tables: what each classifier gave on all splits so far."""
-    by_method: dict[str, list[Result]] = defaultdict(list)
-    for unit in sorted(found, key=lambda unit: unit.split):
-        by_method[unit.method].append(found[unit])
-    by_method = {method: by_method[method] for method in study.CLASSIFIERS}
-    rows = results.rows(scale, block, by_method)
+    grouped = by_method(found)
+    rows = results.rows(scale, block, grouped)
     tables.scores.merge(pd.DataFrame(rows))
-    tables.histograms.merge(pd.DataFrame(results.histograms(block, by_method)))
+    tables.histograms.merge(pd.DataFrame(results.histograms(block, grouped)))
     capacities = "  ".join(f"{row['method']} {row['capacity_accuracy']:.4f}" for row in rows)
     print(f"{block.data:10s} n = {block.n:3d} {rows[0]['splits']:3d} splits: {capacities}", flush=True)
+
+
+def by_method(found: dict[Unit, Result]) -> dict[str, list[Result]]:
+    """Return the results of each classifier, in the order of the splits."""
+    units = sorted(found, key=lambda unit: unit.split)
+    return {method: [found[unit] for unit in units if unit.method == method] for method in study.CLASSIFIERS}
 
 
 def arguments() -> Namespace:

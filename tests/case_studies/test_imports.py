@@ -5,6 +5,7 @@ from __future__ import annotations
 import ast
 from collections.abc import Iterator
 from pathlib import Path
+from pkgutil import resolve_name
 
 import nbformat
 import pytest
@@ -73,3 +74,15 @@ def test_all_studies_are_looked_at():
     studies = {path.relative_to(ROOT).parts[0] for path in FILES if path.suffix == ".py"} - {"__init__.py"}
     assert {"latent_operators", "parameterizations", "pseudo_marginal", "annealing", TOOLS} < studies
     assert any("import" in source(path) for path in FILES if path.suffix == ".ipynb")
+
+
+@pytest.mark.parametrize("path", [path for path in FILES if path.suffix == ".ipynb"], ids=lambda path: path.stem)
+def test_a_notebook_imports_names_that_exist(path):
+    for name in imported(source(path), ()):
+        if name.startswith(("case_studies.", "pmgp.")):
+            resolve_name(name)
+
+
+def test_a_name_that_is_gone_is_noticed():
+    with pytest.raises(AttributeError):
+        resolve_name("case_studies.annealing.__main__.gone")
