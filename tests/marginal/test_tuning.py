@@ -16,6 +16,7 @@ from pmgp.core.marginal.calibration import (
     TARGET_SPREAD,
     _pairs_adjacent,
     _spread_of_groups,
+    _spread_of_repeats,
     choose_draws,
 )
 from pmgp.core.marginal.evaluation import Evaluator, Fitted
@@ -236,6 +237,14 @@ def test_the_spread_of_normal_log_weights_is_found(spread, rng):
     """A chain holds weights in proportion to themselves: those of its stored estimate are larger than fresh ones."""
     log_weights = spread * rng.standard_normal(4000)
     assert _spread_of_groups(log_weights, 1, False, rng) == pytest.approx(spread, rel=0.1)
+
+
+@pytest.mark.parametrize("value", [-np.inf, np.inf, np.nan])
+def test_weights_that_are_not_finite_have_an_infinite_spread(value, rng):
+    log_weights = np.full(64, -np.inf)
+    log_weights[3] = value
+    assert _spread_of_groups(log_weights, 16, False, rng) == np.inf
+    assert _spread_of_repeats(log_weights) == np.inf
 
 
 def test_mirror_images_that_make_up_for_each_other_leave_no_spread(rng):

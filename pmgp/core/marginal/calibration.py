@@ -177,7 +177,7 @@ def _scaled_spreads(logs: np.ndarray, estimator: Repeated, candidates: tuple[int
 
 def _spread_of_repeats(logs: np.ndarray) -> float:
     """Return the spread, from the rate at which estimates replace others, stored in proportion to their sizes."""
-    if not np.isfinite(logs).any():
+    if not np.isfinite(logs.max()):
         return np.inf
     stored = np.exp(logs - logs.max())
     accepted = np.minimum(1.0, np.exp(logs[:, None] - np.where(np.isfinite(logs), logs, np.inf)))
@@ -192,7 +192,7 @@ def _spread_with(
 
     Particles are picked in proportion to the estimates that they come from, whose logarithms are `logs`.
     """
-    if not np.isfinite(logs).any():
+    if not np.isfinite(logs.max()):
         return np.inf
     q, likelihood = ready.approximation, ready.likelihood
     paired = estimator.antithetic and draws > 1
@@ -200,6 +200,8 @@ def _spread_with(
     if paired:
         held.append(q.log_weights(likelihood, 2.0 * q.mean - particles))
     log_weights = _pool(rng, estimator, ready, draws)
+    if not np.isfinite(log_weights.max()):
+        return np.inf
     groups = log_weights[: len(log_weights) // draws * draws].reshape(-1, draws)
     fresh = log_mean_exp(groups)
     rest = np.broadcast_to(groups[:, len(held) :], (len(particles), len(groups), draws - len(held)))
@@ -221,6 +223,8 @@ def _spread_of_groups(log_weights: np.ndarray, draws: int, paired: bool, rng: np
     draws from q show; groups of fresh weights alone would miss that tail. For normal errors of the log-estimate with
     standard deviation s the acceptance rate is 2 Phi(-s / sqrt(2)), which is solved for s.
     """
+    if not np.isfinite(log_weights.max()):
+        return np.inf
     groups = log_weights[: len(log_weights) // draws * draws].reshape(-1, draws)
     fresh = log_mean_exp(groups)
     weights = np.exp(log_weights - log_weights.max())

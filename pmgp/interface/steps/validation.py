@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from math import isfinite
 from typing import Any
 
 import numpy as np
@@ -81,6 +82,12 @@ DRAWS = {"ImportanceSampling": "importance sample", "SequentialSampling": "parti
 def large_spread(draws: int, spread: float, estimator: str) -> str:
     """Return a warning that the chosen number of draws is not enough, with advice."""
     noun = DRAWS.get(estimator, "draw") + ("" if draws == 1 else "s")
+    if not isfinite(spread):
+        return (
+            f"at posterior points, none of {draws} {noun} has a finite weight, so the chain would stick: the likelihood is "
+            "zero or infinite at all of them. If it has a scale, keep that away from zero, for instance with "
+            "sigma = 0.01 + pm.math.exp(g)"
+        )
     return (
         f"with {draws} {noun} the log of the estimated p(y|theta) still has a standard deviation of "
         f"{spread:.1f} (at most {LARGE_SPREAD} is good): the chain is exact but may stick. Give more of them, "
