@@ -6,6 +6,7 @@ the formulas, rows are points: F(l + 1) = Phi(F(l) Omega(l)) W(l), and F(0) = X.
 
 from __future__ import annotations
 
+from collections.abc import Callable
 from dataclasses import dataclass
 from itertools import pairwise
 from typing import Any
@@ -80,14 +81,24 @@ class Network:
 
         With `local`, the values have the right distribution at each point, but not jointly; otherwise points share W.
         """
-        F = X
+        return self._through(parameters, frozen, X, key, _local_values if local else _drawn_values)[1]
+
+    def last_features(self, parameters: dict[str, Any], frozen: list[Any], X: Any, key: Any) -> Any:
+        """Return Phi of the last layer, (n, features times copies), with the weights below it at their means."""
+        return self._through(parameters, frozen, X, key, lambda Phi, q, _: Phi @ q["mean"])[0]
+
+    def _through(
+        self, parameters: dict[str, Any], frozen: list[Any], X: Any, key: Any, values: Callable[[Any, Any, Any], Any]
+    ) -> tuple[Any, Any]:
+        """Return the features and the values of the last layer, where `values` takes Phi, q and a key."""
+        Phi, F = None, X
         layers = zip(parameters["theta"], parameters["q"], frozen, strict=True)
         for number, (theta, q, normals) in enumerate(layers):
             omega_key, weight_key = jax.random.split(jax.random.fold_in(key, number))
             inputs = jnp.concatenate([F, X], axis=-1) if number and self.fed_forward else F
             Phi = self.layer_features(theta, q, normals, inputs, omega_key)
-            F = (_local_values if local else _drawn_values)(Phi, q, weight_key)
-        return F
+            F = values(Phi, q, weight_key)
+        return Phi, F
 
     def layer_features(self, theta: Any, q: Any, normals: Any, inputs: Any, key: Any) -> Any:
         """Return Phi of one layer, shape (n, features times copies)."""

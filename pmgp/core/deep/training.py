@@ -148,5 +148,10 @@ def predictive_density(
 ) -> Any:
     """Return the log predictive density of each observation, (n,), in nats: the log of the mean over draws of f."""
     f = latent_draws(network, parameters, frozen, X, key, samples)
-    terms = jax.vmap(lambda one: likelihood.log_density(y, one, parameters["likelihood"]))(f)
-    return logsumexp(terms, axis=0) - jnp.log(samples)
+    return density_over_draws(likelihood, f, y, parameters["likelihood"])
+
+
+def density_over_draws(likelihood: JaxLikelihood, f: Any, y: Any, theta: Any) -> Any:
+    """Return the log of the mean over draws, (draws, n, C), of the density of each observation: (n,)."""
+    terms = jax.vmap(lambda one: likelihood.log_density(y, one, theta))(f)
+    return logsumexp(terms, axis=0) - jnp.log(len(f))

@@ -18,7 +18,8 @@ import xarray as xr
 
 from pmgp.core.deep.likelihoods import JaxLikelihood
 from pmgp.core.deep.network import Network
-from pmgp.core.deep.training import latent_draws, predictive_density
+from pmgp.core.deep.training import density_over_draws, latent_draws, predictive_density
+from pmgp.interface.deep import last_layer as last
 from pmgp.interface.deep.checkpoint import fingerprint
 from pmgp.interface.deep.configuration import batch_mesh, check_choices, check_counts, device_of, likelihood_of
 from pmgp.interface.deep.data import checked_inputs, checked_observations
@@ -226,12 +227,15 @@ class RandomFeatureGP:
         frozen = network.frozen(frozen_key, dtype)
         return Problem(network, likelihood, frozen, key=key, mesh=mesh, **dict(zip(names, arrays, strict=True)))
 
-    def _draws(self, X: Any, draws: int, random_seed: int) -> tuple[Any, Any]:
-        """Draw latent values under q, (draws, m, C), in the right precision; return them with a key for more draws."""
+    def _draws(self, X: Any, draws: int, random_seed: int, last_layer: xr.DataTree | None) -> tuple[Any, Any]:
+        """Draw latent values, (draws, m, C), in the right precision; return them with a key for more draws."""
         check_counts(draws=draws)
         problem = self._fitted()
         f_key, y_key = jax.random.split(jax.random.key(random_seed))
-        X = jnp.asarray(checked_inputs(X, self.n_features_in_), problem.X.dtype)
+        X = checked_inputs(X, self.n_features_in_)
+        if last_layer is not None:
+            return last.values(last.features(problem, self.parameters_, X), last_layer, draws), y_key
+        X = jnp.asarray(X, problem.X.dtype)
         return latent_draws(problem.network, self.parameters_, problem.frozen, X, f_key, draws, local=False), y_key
 
     def _fitted(self) -> Problem:
@@ -239,8 +243,61 @@ class RandomFeatureGP:
             raise ValueError("this process is not fitted: call fit(X, y) first")
         return self._problem_
 
-    def predict(self, Xnew: Any, *, draws: int = 100, random_seed: int = 0) -> xr.Dataset:
-        """Return expectations at new inputs, averaged over draws of the weights from q.
+    def sample_last_layer(
+        self, X: Any, y: Any, *, draws: int = 1000, tune: int = 100, chains: int = 2, random_seed: int = 0
+    ) -> xr.DataTree:
+        """Sample the last layer's weights from their posterior given its features, in place of fitting them.
+
+        The weights of the layers below stay at their means under q, and hyper-parameters and frequencies where they
+        are. Given these, the draws are exact: q treats the last layer's weights as independent, and they are not.
+        The prior has the rank of the features, so an iteration costs O(n N) for N features, after O(n N^2 + N^3) once.
+
+        Parameters
+        ----------
+        X : (n, d) array
+        y : (n,) array
+            Observations to condition on, usually those of `fit`.
+        draws, tune, chains : int
+            Draws of a chain, iterations before them, and the number of chains.
+        random_seed : int
+
+        Returns
+        -------
+        xarray.DataTree
+            A group ``posterior`` with ``weights`` over ``chain``, ``draw``, ``feature`` and ``process``, for ArviZ and
+            for the argument `last_layer` of the predictions.
+
+        Raises
+        ------
+        ValueError
+            If the process is not fitted, or X or y cannot be used.
+        FloatingPointError
+            If the likelihood has no mode in the weights.
+
+        Examples
+        --------
+        >>> import numpy as np, pmgp
+        >>> X = np.linspace(-2.0, 2.0, 100)[:, None]
+        >>> y = np.sin(2 * X[:, 0])
+        >>> process = pmgp.deep.RandomFeatureGP(layers=1, features=10, steps=400, frozen_steps=100)
+        >>> idata = process.fit(X, y, progressbar=False).sample_last_layer(X, y, draws=200)
+        >>> idata["posterior"]["weights"].shape
+        (2, 200, 20, 1)
+        >>> found = process.predict([[0.0], [0.7]], last_layer=idata)
+        """
+        check_counts(draws=draws, tune=tune, chains=chains)
+        problem = self._fitted()
+        X = checked_inputs(X, self.n_features_in_)
+        y = checked_observations(y, len(X), problem.likelihood.labels)
+        with self._computing():
+            Phi = last.features(problem, self.parameters_, X)
+            theta = self.parameters_["likelihood"]
+            return last.sampled(problem, theta, Phi, y, draws, tune, chains, random_seed)
+
+    def predict(
+        self, Xnew: Any, *, draws: int = 100, random_seed: int = 0, last_layer: xr.DataTree | None = None
+    ) -> xr.Dataset:
+        """Return expectations at new inputs, averaged over draws of the weights.
 
         Parameters
         ----------
@@ -248,6 +305,9 @@ class RandomFeatureGP:
         draws : int
             Number of draws of the weights of all layers.
         random_seed : int
+        last_layer : xarray.DataTree, optional
+            What `sample_last_layer` has returned, of which at most so many draws are used, evenly spaced. By default
+            all weights are drawn from q.
 
         Returns
         -------
@@ -257,11 +317,11 @@ class RandomFeatureGP:
             or ``probabilities`` over ``point`` and ``category``. A log density alone has no expectation.
         """
         with self._computing():
-            f, _ = self._draws(Xnew, draws, random_seed)
+            f, _ = self._draws(Xnew, draws, random_seed, last_layer)
             likelihood, theta = self._fitted().likelihood, self.parameters_["likelihood"]
             values = {"latent_mean": np.asarray(f.mean(axis=0)).T, "latent_variance": np.asarray(f.var(axis=0)).T}
             found = {name: (("process", "point"), array) for name, array in values.items()}
-            result = xr.Dataset(found, coords={"point": np.arange(f.shape[1])}, attrs={"draws": draws})
+            result = xr.Dataset(found, coords={"point": np.arange(f.shape[1])}, attrs={"draws": len(f)})
             if f.shape[2] == 1:
                 result = result.isel(process=0)
             if likelihood.expectation is None:
@@ -269,7 +329,9 @@ class RandomFeatureGP:
             expected = np.asarray(jax.vmap(lambda one: likelihood.expectation(one, theta))(f).mean(axis=0))
         return xr.merge([_expected(expected, likelihood.expected), result], combine_attrs="drop_conflicts")
 
-    def sample_predictions(self, Xnew: Any, *, draws: int = 100, random_seed: int = 0) -> xr.Dataset:
+    def sample_predictions(
+        self, Xnew: Any, *, draws: int = 100, random_seed: int = 0, last_layer: xr.DataTree | None = None
+    ) -> xr.Dataset:
         """Draw f jointly at new inputs, and observations given f.
 
         Parameters
@@ -277,6 +339,8 @@ class RandomFeatureGP:
         Xnew : (m, d) array
         draws : int
         random_seed : int
+        last_layer : xarray.DataTree, optional
+            As of `predict`.
 
         Returns
         -------
@@ -285,24 +349,32 @@ class RandomFeatureGP:
             ``draw`` and ``point``.
         """
         with self._computing():
-            f, key = self._draws(Xnew, draws, random_seed)
+            f, key = self._draws(Xnew, draws, random_seed, last_layer)
             likelihood, theta = self._fitted().likelihood, self.parameters_["likelihood"]
             variables: dict[str, Any] = {"f": (("draw", "point", "process"), np.asarray(f))}
             if likelihood.draw is not None:
-                keys = jax.random.split(key, draws)
+                keys = jax.random.split(key, len(f))
                 y = jax.vmap(lambda one, values: likelihood.draw(one, values, theta))(keys, f)
                 variables["y"] = (("draw", "point"), np.asarray(y))
-        return xr.Dataset(variables, coords={"draw": np.arange(draws), "point": np.arange(f.shape[1])})
+        return xr.Dataset(variables, coords={"draw": np.arange(len(f)), "point": np.arange(f.shape[1])})
 
-    def log_predictive_density(self, Xnew: Any, ynew: Any, *, draws: int = 100, random_seed: int = 0) -> np.ndarray:
-        """Return each new observation's log predictive density, (m,), in nats: the log of a mean over draws of q."""
+    def log_predictive_density(
+        self, Xnew: Any, ynew: Any, *, draws: int = 100, random_seed: int = 0, last_layer: xr.DataTree | None = None
+    ) -> np.ndarray:
+        """Return each new observation's log predictive density, (m,), in nats: the log of a mean over draws.
+
+        The draws are from q, or from `last_layer`, as of `predict`.
+        """
         problem = self._fitted()
         Xnew = checked_inputs(Xnew, self.n_features_in_)
         ynew = checked_observations(ynew, len(Xnew), problem.likelihood.labels)
         with self._computing():
-            data = (jnp.asarray(part, problem.X.dtype) for part in (Xnew, ynew))
+            X, y = (jnp.asarray(part, problem.X.dtype) for part in (Xnew, ynew))
+            if last_layer is not None:
+                f, _ = self._draws(Xnew, draws, random_seed, last_layer)
+                return np.asarray(density_over_draws(problem.likelihood, f, y, self.parameters_["likelihood"]))
             fitted = (problem.network, problem.likelihood, self.parameters_, problem.frozen)
-            return np.asarray(predictive_density(*fitted, *data, jax.random.key(random_seed), draws))
+            return np.asarray(predictive_density(*fitted, X, y, jax.random.key(random_seed), draws))
 
 
 def _expected(values: np.ndarray, name: str) -> xr.Dataset:
