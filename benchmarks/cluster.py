@@ -31,8 +31,7 @@ from case_studies.latent_operators import study
 from case_studies.tools.scale import Scale
 from case_studies.tools.spread import spread
 from pmgp.core.numerics.threads import threads_limited
-from pmgp.interface.sampling.recorded_step import chain_folder
-from pmgp.interface.sampling.stored_chain import seconds_spent
+from pmgp.interface.sampling.chains import chain_folder, seconds_spent
 
 __all__ = ["constants", "product", "rows"]
 

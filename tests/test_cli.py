@@ -12,6 +12,7 @@ import numpy as np
 import pandas as pd
 import pytest
 import xarray as xr
+from fsspec.implementations.memory import MemoryFileSystem
 from rich.console import Console
 from typer.testing import CliRunner
 
@@ -293,6 +294,27 @@ def test_help_imports_nothing_heavy():
     command = [sys.executable, "-c", code]
     printed = subprocess.run(command, capture_output=True, text=True, check=True)
     assert printed.stdout.strip() == "set()"
+
+
+@pytest.mark.full
+@pytest.mark.usefixtures("without_pictures")
+def test_a_run_is_stored_by_an_address(csv):
+    MemoryFileSystem.store.clear()
+    command = ["run", csv, "--label", "kind", "--draws", 20, "--tune", 20, "--chains", 1, "--cores", 1]
+    command += ["--importance-samples", 16, "--out", "memory://bucket/points"]
+    first = invoke(*command)
+    assert first.exit_code == 0, first.output
+    assert "report: memory://bucket/points/report.html" in first.output
+    found = dict(MemoryFileSystem.store)
+    assert {"report.html", "posterior.nc", "predictions.csv"} <= {name.rpartition("/")[2] for name in found}
+    assert "/bucket/points/draws/run.json" in found
+    again = invoke(*command)
+    assert again.exit_code != 0
+    assert "memory://bucket/points holds results already" in " ".join(again.output.split())
+    resumed = invoke(*command, "--resume")
+    assert resumed.exit_code == 0, resumed.output
+    segments = [name for name in found if "segment-" in name]
+    assert segments == [name for name in MemoryFileSystem.store if "segment-" in name]
 
 
 # Sampling that ends early, with a made-up posterior.

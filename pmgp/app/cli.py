@@ -177,7 +177,11 @@ def run(
         ),
     ] = None,
     out: Annotated[
-        Path | None, of_results(metavar="FOLDER", help="Folder of the results; runs/NAME by default.")
+        str | None,
+        of_results(
+            metavar="FOLDER",
+            help="Folder of the results, or an address such as s3://bucket/run; runs/NAME by default.",
+        ),
     ] = None,
     overwrite: Annotated[
         bool, of_results("--overwrite", help="Replace the results that are already in the folder.")
@@ -222,6 +226,7 @@ def run(
     the same results as without the interruption.
     """
     options = {name: value for name, value in locals().items() if name != "traceback"}
+    from pmgp.app.folder import folder_named
     from pmgp.app.run import execute
     from pmgp.app.settings import Settings
     from pmgp.datasets.csv_columns import split_names
@@ -229,7 +234,7 @@ def run(
     try:
         options |= {name: split_names(options[name]) for name in ("features", "drop", "order")}
         options |= {
-            "out": out or Path("runs") / Path(data).name.split(".")[0],
+            "out": folder_named(out or f"runs/{Path(data).name.split('.')[0]}"),
             "missing": None if missing == "refuse" else missing,
             "kernel": kernel or ("rbf" if time is None else "matern32"),
             "importance_samples": _importance_samples(importance_samples),

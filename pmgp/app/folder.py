@@ -2,9 +2,16 @@
 
 from __future__ import annotations
 
+from collections.abc import Iterator
+from contextlib import contextmanager
 from pathlib import Path
+from tempfile import TemporaryDirectory
+from typing import TYPE_CHECKING
 
 from pmgp.app.settings import RunError, Settings
+
+if TYPE_CHECKING:
+    from pmgp.interface.sampling import Folder
 
 PICTURES = (
     *("calibration", "categories", "classes", "counts", "trend"),
@@ -24,16 +31,40 @@ STORE = "draws"
 N_LISTED = 3
 
 
+def folder_named(out: str) -> Folder:
+    """Return the folder with this name or address; nothing heavy is imported for a name."""
+    if "://" not in out:
+        return Path(out)
+    from pmgp.interface.sampling import folder_of
+
+    return folder_of(out)
+
+
+@contextmanager
+def local(folder: Folder) -> Iterator[Path]:
+    """Give a folder on this disk for the results; at the end it is copied to the address, if that is what there is."""
+    if isinstance(folder, Path):
+        yield folder
+        return
+    with TemporaryDirectory() as made:
+        try:
+            yield Path(made)
+        finally:
+            for path in Path(made).iterdir():
+                (folder / path.name).write_bytes(path.read_bytes())
+
+
 def check_folder(settings: Settings) -> None:
     """Refuse a folder that holds results or an interrupted run, unless they are to be replaced or continued."""
     found = _existing(settings.out)
-    if Path(settings.data).resolve() in [path.resolve() for path in found]:
+    if Path(settings.data).resolve() in [path.resolve() for path in found if isinstance(path, Path)]:
         raise RunError(f"{settings.data} would be overwritten by the results; choose another folder with --out")
     if settings.resume:
         if not (settings.out / STORE).is_dir():
             raise RunError(f"{settings.out} holds no run to continue; leave out --resume to begin one")
         return
-    found += [path for path in [settings.out / STORE] if path.is_dir()]
+    store = settings.out / STORE
+    found += [store] if store.is_dir() else []
     if found and not settings.overwrite:
         more = f" and {len(found) - N_LISTED} more" if len(found) > N_LISTED else ""
         listed = ", ".join(path.name for path in found[:N_LISTED]) + more
@@ -43,18 +74,19 @@ def check_folder(settings: Settings) -> None:
         )
 
 
-def clear(folder: Path) -> None:
+def clear(folder: Folder) -> None:
     """Delete only the results in a folder, so that none from another run remain."""
     for path in _existing(folder):
         path.unlink()
 
 
-def clear_store(folder: Path) -> None:
+def clear_store(folder: Folder) -> None:
     """Delete only the stored draws of another run."""
     from pmgp.interface.sampling import delete
 
     delete(folder / STORE)
 
 
-def _existing(folder: Path) -> list[Path]:
-    return [folder / name for name in RESULTS if (folder / name).is_file()]
+def _existing(folder: Folder) -> list[Folder]:
+    paths: list[Folder] = [folder / name for name in RESULTS]
+    return [path for path in paths if path.is_file()]

@@ -6,7 +6,7 @@ import time
 from dataclasses import replace
 from typing import TYPE_CHECKING, Any
 
-from pmgp.app.folder import STORE, check_folder, clear, clear_store
+from pmgp.app.folder import STORE, check_folder, clear, clear_store, local
 from pmgp.app.outcome import Outcome
 from pmgp.app.problem import prepare
 from pmgp.app.settings import RunError, Settings
@@ -33,15 +33,16 @@ def execute(settings: Settings, console: Console) -> Outcome:
     start = time.perf_counter()
     idata = sample(problem.model, settings)
     sampled = time.perf_counter()
-    # The draws took long, so they are written first and are on disk whatever fails later.
     clear(settings.out)
-    report.save_posterior(idata, settings.out)
-    predictions, scores = predict(problem, idata)
-    course = trend(problem, idata)
-    seconds = {"sampling": sampled - start, "prediction": time.perf_counter() - sampled}
-    outcome = replace(measure(problem, idata, predictions, scores, seconds), trend=course)
-    report.print_outcome(console, outcome)
-    report.write(outcome)
+    with local(settings.out) as folder:
+        # The draws took long, so they are written first and are there whatever fails later.
+        report.save_posterior(idata, folder)
+        predictions, scores = predict(problem, idata)
+        course = trend(problem, idata)
+        seconds = {"sampling": sampled - start, "prediction": time.perf_counter() - sampled}
+        outcome = replace(measure(problem, idata, predictions, scores, seconds), trend=course)
+        report.print_outcome(console, outcome)
+        report.write(outcome, folder)
     console.print(f"\nreport: {settings.out / 'report.html'}", markup=False, soft_wrap=True)
     return outcome
 
@@ -93,7 +94,7 @@ def _begun(model: pm.Model, settings: Settings, step: Any, executor: Any) -> xr.
         cores=settings.cores,
         random_seed=settings.seed,
         step=step,
-        out=settings.out / STORE,
+        out=str(settings.out / STORE),
         executor=executor,
     )
 
@@ -105,7 +106,8 @@ def _resumed(model: pm.Model, settings: Settings, step: Any, executor: Any) -> x
     for option, now, then in (("tune", settings.tune, begun.tune), ("chains", settings.chains, begun.chains)):
         if now != then:
             raise RunError(f"the run in {settings.out} was begun with --{option} {then} and not {now}")
-    return resume(settings.out / STORE, model, step=step, draws=settings.draws, cores=settings.cores, executor=executor)
+    store = str(settings.out / STORE)
+    return resume(store, model, step=step, draws=settings.draws, cores=settings.cores, executor=executor)
 
 
 def predict(problem: Problem, idata: xr.DataTree) -> tuple[pd.DataFrame | None, Scores]:

@@ -4,12 +4,14 @@ from __future__ import annotations
 
 import shlex
 from dataclasses import dataclass
-from pathlib import Path
-from typing import Literal
+from typing import TYPE_CHECKING, Literal
 
 from pmgp.app.defaults import CHAINS, CORES
 from pmgp.datasets import available
 from pmgp.datasets.csv_columns import join_names
+
+if TYPE_CHECKING:
+    from pmgp.interface.sampling import Folder
 
 OF_FILES = ("label", "header", "features", "drop", "order", "exposure", "time", "horizon", "missing")
 """Options that are only for files."""
@@ -33,7 +35,7 @@ class Settings:
     """
 
     data: str
-    out: Path
+    out: Folder
     label: str | None = None
     header: bool | None = None
     features: tuple[str, ...] = ()

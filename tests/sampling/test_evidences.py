@@ -91,15 +91,6 @@ def test_a_full_disk_is_named_and_keeps_what_was_there(tmp_path, monkeypatch):
     assert again.results == {"one": 8, "two": 16}
 
 
-@pytest.mark.parametrize("out", ["memory://run", "s3://bucket/run"])
-def test_an_address_is_no_folder(models, probit_model, out):
-    with pytest.raises(pmgp.StoreError, match=f"out='{out}' is an address and not a folder"):
-        pmgp.evidences(models, out=out, **QUICK)
-    for call in (partial(pmgp.resume, out, probit_model), partial(pmgp.sample, probit_model, out=out)):
-        with pytest.raises(pmgp.StoreError, match=f"out='{out}' is an address and not a folder"):
-            call(progressbar=False)
-
-
 def test_a_store_needs_a_seed(models):
     with pytest.raises(ValueError, match="needs a random_seed"):
         pmgp.evidences(models, out="somewhere", **QUICK | {"random_seed": None})

@@ -17,7 +17,7 @@ from numpy.testing import assert_array_equal
 import pmgp
 from pmgp.interface.executors import calls as executors
 from pmgp.interface.executors.versions import worker_versions
-from pmgp.interface.sampling import chain_tasks, permit, recorded_step
+from pmgp.interface.sampling import chain_tasks, chains, permit
 from pmgp.interface.sampling.stored_chain import recovered
 from tests.sampling.kills import PER_KILL, with_kills
 from tests.sampling.runs import QUIET, SETTINGS, assert_same_run, differing, size
@@ -82,7 +82,7 @@ def test_a_broken_executor_says_how_to_go_on_and_the_run_goes_on(sample, alone, 
 
     with pytest.raises(pmgp.WorkerError, match=r"a worker died: killed.*pmgp\.resume"):
         sample(executor=Here(dies), out=tmp_path)
-    assert recovered(recorded_step.chain_folder(tmp_path, 0)).iterations == 120
+    assert recovered(chains.chain_folder(tmp_path, 0)).iterations == 120
     assert_same_run(pmgp.resume(tmp_path, probit_model, step=step, executor=Here(), **QUIET), alone)
 
 
@@ -131,8 +131,10 @@ def test_ctrl_c_keeps_what_two_processes_have_drawn(sample, alone, tmp_path):
     enough = SETTINGS["tune"] + SETTINGS["draws"]
 
     def interrupt():
-        until(lambda: min(by_chain(tmp_path)) > enough)
-        os.kill(os.getpid(), signal.SIGINT)
+        try:
+            until(lambda: min(by_chain(tmp_path)) > enough)
+        finally:
+            os.kill(os.getpid(), signal.SIGINT)
 
     thread = threading.Thread(target=interrupt)
     thread.start()
@@ -160,7 +162,7 @@ def test_chains_stop_when_the_run_is_stopped(sample, tmp_path, monkeypatch):
     with ThreadPoolExecutor(2) as pool, pytest.raises(RuntimeError, match="no more"):
         sample(executor=pool, out=tmp_path, flush_every=0.0, draws=100_000)
     assert time.monotonic() - begun < executors.GRACE
-    assert 0 < recovered(recorded_step.chain_folder(tmp_path, 0)).iterations < 100_000
+    assert 0 < recovered(chains.chain_folder(tmp_path, 0)).iterations < 100_000
     assert not (tmp_path / permit.PERMIT).exists()
 
 
@@ -235,7 +237,7 @@ def test_a_full_disk_is_named_and_the_run_goes_on_when_there_is_room(sample, alo
         pytest.raises(pmgp.StoreError, match=r"chain 0 could not be stored by the worker .* File too large"),
     ):
         sample(executor=limited, out=tmp_path, flush_every=0.0)
-    assert 0 < recovered(recorded_step.chain_folder(tmp_path, 0)).iterations < 120
+    assert 0 < recovered(chains.chain_folder(tmp_path, 0)).iterations < 120
     assert_same_run(pmgp.resume(tmp_path, probit_model, step=step, executor=Here(), **QUIET), alone)
 
 

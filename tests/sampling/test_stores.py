@@ -32,6 +32,11 @@ def chain(tmp_path):
 def assert_holds(folder, count: int):
     """The chain can be opened after so many iterations, and all of them are there."""
     chain = StoredChain(folder)
+    assert_replays(chain, count)
+    chain.close()
+
+
+def assert_replays(chain, count: int):
     assert chain.count == count
     replayed = list(chain.replay())
     assert len(replayed) == count
@@ -39,7 +44,6 @@ def assert_holds(folder, count: int):
         assert_array_equal(found.point["f"], np.arange(3.0) + number)
         assert found.point["theta"].shape == ()
         assert found.stats == [{"accepted": number % 2 == 0, "count": number}, {"rate": 0.5}]
-    chain.close()
 
 
 def test_what_was_written_is_replayed(chain):

@@ -16,7 +16,7 @@ from typing import Any
 import numpy as np
 
 from pmgp.interface.sampling import blocks
-from pmgp.interface.sampling.recorded_step import chain_folder
+from pmgp.interface.sampling.chains import chain_folder
 from pmgp.interface.sampling.stored_chain import STATE
 
 PATIENCE = 120.0

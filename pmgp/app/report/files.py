@@ -31,9 +31,8 @@ def save_posterior(idata: xr.DataTree, folder: Path) -> None:
     idata.to_netcdf(folder / "posterior.nc", engine="h5netcdf")
 
 
-def write(outcome: Outcome) -> None:
-    """Write everything except the draws into the folder of the run."""
-    folder = outcome.settings.out
+def write(outcome: Outcome, folder: Path) -> None:
+    """Write everything except the draws into a folder."""
     tables.summary(outcome, rounded=False).to_csv(folder / "summary.csv", index_label="variable")
     if outcome.predictions is not None:
         outcome.predictions.to_csv(folder / "predictions.csv", index=False)

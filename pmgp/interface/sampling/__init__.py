@@ -4,14 +4,16 @@ May import: core, interface.executors, interface.model, interface.sparse, interf
 interface.importance, diagnostics.
 """
 
+from pmgp.interface.sampling.address import Folder, StoreError, folder_of
 from pmgp.interface.sampling.cross_validation import cross_validate
 from pmgp.interface.sampling.drawing import NoDrawsError
 from pmgp.interface.sampling.model_evidences import evidences
 from pmgp.interface.sampling.report import Report, report
 from pmgp.interface.sampling.run import resume, sample
-from pmgp.interface.sampling.stored_run import StoredRun, StoreError, delete
+from pmgp.interface.sampling.stored_run import StoredRun, delete
 
 __all__ = [
+    "Folder",
     "NoDrawsError",
     "Report",
     "StoreError",
@@ -19,6 +21,7 @@ __all__ = [
     "cross_validate",
     "delete",
     "evidences",
+    "folder_of",
     "report",
     "resume",
     "sample",

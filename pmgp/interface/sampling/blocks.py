@@ -1,17 +1,21 @@
 """Files that survive a kill: blocks with a checksum, appended one after another, and files replaced as a whole.
 
 Length and checksum show whether a block was cut off or its bytes have changed. A replacement is first written beside
-the old file, which then stays under the name `previous` until the next replacement.
+the old file, which then stays under the name `previous` until the next replacement. Stores of objects replace an object
+at once, so none stays beside it there.
 """
 
 from __future__ import annotations
 
+import io
 import os
 import struct
 import zlib
 from collections.abc import Iterator
 from pathlib import Path
 from typing import BinaryIO, NamedTuple
+
+from pmgp.interface.sampling.address import Address, Folder
 
 MAGIC = b"pmgp-b01"
 HEADER = struct.Struct("<8sQQI")
@@ -26,7 +30,8 @@ class Block(NamedTuple):
     end: int
 
 
-def _framed(data: bytes, number: int) -> bytes:
+def framed(data: bytes, number: int) -> bytes:
+    """Return a block with its header."""
     return HEADER.pack(MAGIC, len(data), number, _checksum(data, number)) + data
 
 
@@ -36,12 +41,12 @@ def _checksum(data: bytes, number: int) -> int:
 
 def append(file: BinaryIO, data: bytes, number: int) -> int:
     """Append a block, wait until it is on the disk, and return the end of the file."""
-    file.write(_framed(data, number))
+    file.write(framed(data, number))
     _to_disk(file)
     return file.tell()
 
 
-def blocks_of(path: Path) -> Iterator[Block]:
+def blocks_of(path: Folder) -> Iterator[Block]:
     """Yield all blocks up to the first one that is not whole, and none if there is no such file."""
     # Another process may replace the file at any moment, so a check before opening it would not be reliable.
     try:
@@ -49,21 +54,29 @@ def blocks_of(path: Path) -> Iterator[Block]:
     except FileNotFoundError:
         return
     with opened as file:
-        while (block := _next_block(file)) is not None:
+        size = file.seek(0, os.SEEK_END)
+        file.seek(0)
+        while (block := _next_block(file, size)) is not None:
             yield block
 
 
-def read(path: Path) -> Block | None:
+def blocks_in(data: bytes) -> list[Block]:
+    """Return all blocks up to the first one that is not whole."""
+    file = io.BytesIO(data)
+    return list(iter(lambda: _next_block(file, len(data)), None))
+
+
+def read(path: Folder) -> Block | None:
     """Return the first block of a file, or None if there is no file or the block is not whole."""
     return next(blocks_of(path), None)
 
 
-def _next_block(file: BinaryIO) -> Block | None:
+def _next_block(file: BinaryIO, size: int) -> Block | None:
     header = file.read(HEADER.size)
     if len(header) < HEADER.size:
         return None
     magic, length, number, checksum = HEADER.unpack(header)
-    if magic != MAGIC or length > os.fstat(file.fileno()).st_size - file.tell():
+    if magic != MAGIC or length > size - file.tell():
         return None
     data = file.read(length)
     if _checksum(data, number) != checksum:
@@ -76,21 +89,29 @@ def previous(path: Path) -> Path:
     return path.with_name(f"{path.name}.previous")
 
 
-def written(path: Path) -> list[Path]:
+def written(path: Folder) -> list[Folder]:
     """Return all paths to which the replacement of a file may write."""
+    if isinstance(path, Address):
+        return [path]
     return [path, previous(path), _temporary(path)]
 
 
-def replace(path: Path, data: bytes, number: int) -> None:
+def replace(path: Folder, data: bytes, number: int) -> None:
     """Replace a file with one block and keep the old file, so that a kill at any moment leaves one of the two whole."""
-    temporary = _written(path, _framed(data, number))
+    if isinstance(path, Address):
+        path.write_bytes(framed(data, number))
+        return
+    temporary = _written(path, framed(data, number))
     if path.exists():
         path.replace(previous(path))
     temporary.replace(path)
 
 
-def replace_text(path: Path, text: str) -> None:
+def replace_text(path: Folder, text: str) -> None:
     """Replace a text file at once, so that it always holds either the old text or the new one."""
+    if isinstance(path, Address):
+        path.write_bytes(text.encode())
+        return
     _written(path, text.encode()).replace(path)
 
 

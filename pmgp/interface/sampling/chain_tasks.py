@@ -13,7 +13,6 @@ import time
 from collections.abc import Callable, Sequence
 from dataclasses import dataclass
 from functools import partial
-from pathlib import Path
 
 import cloudpickle  # type: ignore[import-untyped]
 import numpy as np
@@ -23,10 +22,10 @@ from pymc.util import RandomGeneratorState, get_state_from_generator, random_gen
 from rich.progress import BarColumn, Progress, TextColumn, TimeElapsedColumn
 
 from pmgp.interface.executors import EVERY, Ended, Executors, WorkerError, run_all, table_of
-from pmgp.interface.sampling import blocks
+from pmgp.interface.sampling.address import LOOK, Address, Folder, StoreError
+from pmgp.interface.sampling.chains import chain_folder, iterations_in, recovered
 from pmgp.interface.sampling.permit import Permit
-from pmgp.interface.sampling.recorded_step import RecordedStep, chain_folder
-from pmgp.interface.sampling.stored_chain import STATE, StoreError, recovered
+from pmgp.interface.sampling.recorded_step import RecordedStep
 from pmgp.interface.sampling.stored_run import MANIFEST, RunSettings
 
 _log = logging.getLogger("pymc.pmgp")
@@ -44,13 +43,13 @@ class ChainTask:
 
     def run(self, step: RecordedStep, permit: Permit) -> None:
         """Draw the iterations that the store lacks, until the chain is complete or the permit ends."""
-        looked = time.monotonic()
+        looked, every = time.monotonic(), LOOK if isinstance(permit.run, Address) else EVERY
         try:
             step.begin(self.number, random_generator_from_state(self.rng), self.tune, self.draws)
             point = self.start
             for _ in range(self.tune + self.draws):
                 point, _ = step.step(point)
-                if time.monotonic() - looked >= EVERY:
+                if time.monotonic() - looked >= every:
                     looked = time.monotonic()
                     if not permit.holds():
                         return
@@ -91,6 +90,7 @@ class ChainWork:
         self.run, self.chains, self.stall_limit = step.run, chains, stall_limit
         self.advice = _advice(step.run)
         self.all_ended: list[Ended] = []
+        self._looked = -LOOK
         self._sent = _pickled(step)
         self._progress = progress
         self._bar = progress.add_task("", total=sum(chain.tune + chain.draws for chain in chains))
@@ -101,17 +101,20 @@ class ChainWork:
         return [partial(run_task, self._sent, chain, self._permit) for chain in self.chains]
 
     def moved(self) -> list[int]:
-        """Return the iterations of each chain in the store, and show their sum."""
-        stored = [_stored(self.run, chain) for chain in self.chains]
-        self._progress.update(self._bar, completed=sum(stored))
-        return stored
+        """Return the iterations of each chain in the store, as of the last look, and show their sum."""
+        if not isinstance(self.run, Address) or time.monotonic() - self._looked >= LOOK:
+            self._stored = [iterations_in(chain_folder(self.run, chain.number)) for chain in self.chains]
+            self._looked = time.monotonic()
+            self._progress.update(self._bar, completed=sum(self._stored))
+        return self._stored
 
     def ended(self, one: Ended) -> None:
         """Note where a chain was drawn."""
         self.all_ended.append(one)
 
     def stop(self) -> None:
-        """Withdraw the permit."""
+        """Withdraw the permit, after which the next look is due."""
+        self._looked = -LOOK
         self._permit.withdraw()
 
 
@@ -135,7 +138,7 @@ def complete(
         _log.info("Chains were drawn, or finished, on\n%s", table_of(rows))
 
 
-def _advice(run: Path) -> str:
+def _advice(run: Folder) -> str:
     if not (run / MANIFEST).exists():
         return "Nothing is kept of a run without a folder: give out=, and pmgp.resume can continue after an error"
     return (
@@ -153,13 +156,7 @@ def _pickled(step: RecordedStep) -> bytes:
         ) from error
 
 
-def _stored(run: Path, chain: ChainTask) -> int:
-    """Return the number of iterations before the last stored state of a chain."""
-    state = blocks.read(chain_folder(run, chain.number) / STATE)
-    return 0 if state is None else state.number
-
-
-def _check_stored(run: Path, chains: Sequence[ChainTask]) -> None:
+def _check_stored(run: Folder, chains: Sequence[ChainTask]) -> None:
     for chain in chains:
         if recovered(chain_folder(run, chain.number)).iterations < chain.tune + chain.draws:
             raise StoreError(

@@ -83,8 +83,8 @@ def cross_validate(
     stall_limit : float
         Seconds without the end of a chain after which workers count as stalled.
     out : str or Path, optional
-        A folder for the results of finished chains, which are skipped when the same call is made again. It needs a
-        `random_seed`.
+        A folder, or an address as for `sample`, for the results of finished chains, which are skipped when the same
+        call is made again. It needs a `random_seed`.
     progressbar : bool
 
     Returns

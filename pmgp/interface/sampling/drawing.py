@@ -14,11 +14,12 @@ from pymc.exceptions import SamplingError
 from pymc.step_methods.compound import BlockedStep, CompoundStep, flatten_steps
 
 from pmgp.interface.executors import STALL_LIMIT, Executors
+from pmgp.interface.sampling.address import Folder
 from pmgp.interface.sampling.chain_tasks import complete, tasks
+from pmgp.interface.sampling.chains import chain_folder, recovered, seconds_spent
 from pmgp.interface.sampling.effective_draws import enough, more_draws, progress_towards
-from pmgp.interface.sampling.recorded_step import RecordedStep, chain_folder
+from pmgp.interface.sampling.recorded_step import RecordedStep
 from pmgp.interface.sampling.report import ENOUGH, report
-from pmgp.interface.sampling.stored_chain import recovered, seconds_spent
 from pmgp.interface.sampling.stored_run import RunSettings
 from pmgp.interface.steps.chain_step import ChainStep
 from pmgp.interface.steps.threads import ThreadShare
@@ -42,7 +43,7 @@ class Run:
     settings: RunSettings
     initvals: Any
     options: dict[str, Any]
-    folder: Path | None
+    folder: Folder | None
     flush_every: float
     executor: Executors | None = None
     stall_limit: float = STALL_LIMIT

@@ -68,8 +68,8 @@ def evidences(
     stall_limit : float
         Seconds without the end of a task after which workers count as stalled.
     out : str or Path, optional
-        A folder for the results, which are not computed again when the same call is made again. It needs a
-        `random_seed`.
+        A folder, or an address as for `sample`, for the results, which are not computed again when the same call is
+        made again. It needs a `random_seed`.
     progressbar : bool
 
     Returns

@@ -8,11 +8,10 @@ from __future__ import annotations
 
 import platform
 import uuid
-from pathlib import Path
 from typing import NamedTuple
 
 from pmgp.interface.sampling import blocks
-from pmgp.interface.sampling.stored_chain import StoreError
+from pmgp.interface.sampling.address import Folder, StoreError
 
 PERMIT = "workers"
 
@@ -23,11 +22,11 @@ class Permit(NamedTuple):
     The file holds the token, which is different for each call.
     """
 
-    run: Path
+    run: Folder
     token: str
 
     @classmethod
-    def given(cls, run: Path) -> Permit:
+    def given(cls, run: Folder) -> Permit:
         """Write a new permit; any earlier one ends."""
         permit = cls(run, uuid.uuid4().hex)
         blocks.replace_text(run / PERMIT, permit.token)
@@ -36,7 +35,7 @@ class Permit(NamedTuple):
     def holds(self) -> bool:
         """Return whether the file still has this permit."""
         try:
-            return (self.run / PERMIT).read_text() == self.token
+            return (self.run / PERMIT).read_bytes().decode() == self.token
         except FileNotFoundError:
             return False
 

@@ -11,7 +11,6 @@ from __future__ import annotations
 
 import os
 import time
-from pathlib import Path
 from typing import Any
 
 import numpy as np
@@ -19,14 +18,12 @@ from pymc.step_methods.arraystep import PopulationArrayStepShared
 from pymc.step_methods.compound import BlockedStep, CompoundStep, flatten_steps
 from pymc.util import get_random_generator
 
+from pmgp.interface.sampling.address import Folder
+from pmgp.interface.sampling.chains import chain_folder, opened
 from pmgp.interface.sampling.parent import end_with_parent
 from pmgp.interface.sampling.plain import from_bytes
+from pmgp.interface.sampling.segments import SegmentedChain
 from pmgp.interface.sampling.stored_chain import Iteration, StoredChain
-
-
-def chain_folder(run: Path, chain: int) -> Path:
-    """Return the folder of a chain in the folder of its run."""
-    return run / f"chain-{chain}"
 
 
 class RecordedStep(CompoundStep):
@@ -37,7 +34,7 @@ class RecordedStep(CompoundStep):
     every iteration. Step methods in which chains depend on each other are refused.
     """
 
-    def __init__(self, inner: BlockedStep | CompoundStep, run: Path, first_key: int, flush_every: float) -> None:
+    def __init__(self, inner: BlockedStep | CompoundStep, run: Folder, first_key: int, flush_every: float) -> None:
         super().__init__(flatten_steps(inner))
         if any(isinstance(method, PopulationArrayStepShared) for method in self.methods):
             raise ValueError(f"{self.name} moves all chains together; such a run can be neither stored nor continued")
@@ -46,7 +43,7 @@ class RecordedStep(CompoundStep):
         self.first_key = first_key
         self.flush_every = flush_every
         self._made_in = os.getpid()
-        self._chain: StoredChain | None = None
+        self._chain: StoredChain | SegmentedChain | None = None
 
     def setup_chain(self, rng: Any, tune: int, draws: int) -> None:
         """Begin a chain in one of PyMC's processes; the key of its generator gives its number."""
@@ -58,7 +55,7 @@ class RecordedStep(CompoundStep):
         """Begin the chain with this number, with its stored draws."""
         self.close()
         self.inner.setup_chain(rng, tune, draws)
-        self._chain = StoredChain(chain_folder(self.run, chain))
+        self._chain = opened(chain_folder(self.run, chain))
         self._stored = self._chain.replay()
         self._begin, self._tuned, self._end = self._chain.count, tune, tune + draws
         self._iteration, self._seconds = 0, 0.0
@@ -76,7 +73,7 @@ class RecordedStep(CompoundStep):
     def stop_tuning(self) -> None:
         """Do nothing: a chain ends its tuning itself, before its first draw, unless that draw is stored."""
 
-    def _drawn(self, point: dict[str, np.ndarray], chain: StoredChain) -> Iteration:
+    def _drawn(self, point: dict[str, np.ndarray], chain: StoredChain | SegmentedChain) -> Iteration:
         if self._iteration == self._begin and chain.state is not None:
             self._seconds, self.sampling_state = from_bytes(chain.state)
         begun = time.perf_counter()
@@ -89,7 +86,7 @@ class RecordedStep(CompoundStep):
         self._unwritten.append(Iteration(copied, [dict(stats) for stats in iteration.stats]))
         return iteration
 
-    def _write_if_due(self, chain: StoredChain) -> None:
+    def _write_if_due(self, chain: StoredChain | SegmentedChain) -> None:
         due = self._iteration == self._end or time.monotonic() - self._written_at >= self.flush_every
         if due and self._unwritten:
             chain.write(self._unwritten, self.sampling_state, self._seconds)

@@ -17,10 +17,10 @@ from pymc.step_methods.compound import BlockedStep, CompoundStep
 
 from pmgp.interface.executors import STALL_LIMIT, Executors, check_executor
 from pmgp.interface.recommendation import Recommendation, recommend
+from pmgp.interface.sampling.address import Address, Folder, folder_of
 from pmgp.interface.sampling.drawing import Run
 from pmgp.interface.sampling.inducing_starts import fitted_gaussian, follow
 from pmgp.interface.sampling.report import ENOUGH
-from pmgp.interface.sampling.stored_chain import folder_of
 from pmgp.interface.sampling.stored_run import RunSettings, Seed, StoredRun, check_free
 from pmgp.interface.sampling.weighted import weighted
 
@@ -82,7 +82,8 @@ def sample(
         Largest number of draws of each chain; twenty times `draws` by default. Only with `ess`.
     out : str or Path, optional
         A new or empty folder in which draws and sampling states are stored as they are made. If the run is interrupted,
-        by Ctrl-C or a kill, `resume` continues it.
+        by Ctrl-C or a kill, `resume` continues it. An address that ``fsspec`` reaches, such as ``"s3://bucket/run"``,
+        needs the extra ``pmgp[cluster]``.
     flush_every : float
         Seconds between two writes, for each chain. It does not change the draws.
     executor : concurrent.futures.Executor, or a function that makes one, optional
@@ -109,7 +110,10 @@ def sample(
     ModelError
         If no step method suits the model, see `recommend`.
     StoreError
-        If `out` is not empty or no folder, or if a worker of `executor` does not share it or cannot write to it.
+        If `out` is not empty or no folder, or if a worker of `executor` does not share it or cannot write to it; if
+        its store would not notice a second writer, or is in the memory of one process, and several are to write.
+    OSError
+        If `out` cannot be written to.
     NoDrawsError
         If it is interrupted during tuning; a ``pymc.exceptions.SamplingError``.
     WorkerError
@@ -161,6 +165,7 @@ def sample(
             if recommendation is not None:
                 follow(made, found, model)
     if folder is not None:
+        _check_seen(folder, settings, executor)
         StoredRun.create(folder, settings, model, made, initvals)
     return Run(model, made, settings, initvals, options, folder, flush_every, executor, stall_limit).completed()
 
@@ -186,7 +191,7 @@ def resume(
     Parameters
     ----------
     out : str or Path
-        The folder that was given to `sample`.
+        The folder or the address that was given to `sample`.
     model : pymc.Model, optional
         The same model with the same data; the model of the ``with`` block by default.
     step : step method or sequence of them, optional
@@ -243,6 +248,7 @@ def resume(
         _say_where(run)
     made.sampling_state, initvals = run.start()
     settings = run.settings if cores is None else replace(run.settings, cores=cores)
+    _check_seen(run.folder, settings, executor)
     return Run(model, made, settings, initvals, options, run.folder, flush_every, executor, stall_limit).completed()
 
 
@@ -262,6 +268,12 @@ def _check(
         raise ValueError(f"{refused[0]} cannot be given here; use pymc.sample(step=...) instead")
     if ess is not None and "callback" in options:
         raise ValueError("callback cannot be given together with ess, which calls pymc.sample several times")
+
+
+def _check_seen(folder: Folder, settings: RunSettings, executor: Executors | None) -> None:
+    """Refuse a store in the memory of this process where PyMC's processes are to write to it."""
+    if isinstance(folder, Address) and executor is None:
+        folder.check_seen(min(settings.cores, settings.chains))
 
 
 def _recommended(model: pm.Model, options: dict[str, Any]) -> Recommendation:

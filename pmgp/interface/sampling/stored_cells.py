@@ -10,7 +10,7 @@ from urllib.parse import quote
 
 from pmgp.interface.executors import Cells, Executors
 from pmgp.interface.sampling import blocks
-from pmgp.interface.sampling.stored_chain import StoreError, folder_of
+from pmgp.interface.sampling.address import Folder, StoreError, folder_of
 
 ADVICE = "Results that were there are in the folder out=, if one was given; the same call with it skips them"
 
@@ -53,14 +53,18 @@ class StoredCells:
             ) from error
 
     def _stored(self, name: str) -> Any:
-        if self._out is None or not (path := self._path(self._out, name)).is_file():
+        if self._out is None:
             return None
-        document = json.loads(path.read_text())
+        path = self._path(self._out, name)
+        try:
+            document = json.loads(path.read_bytes())
+        except FileNotFoundError:
+            return None
         if document["settings"] != self._settings:
             raise StoreError(
                 f"{path} was made with another model, other observations or other settings: give out= another folder"
             )
         return document["result"]
 
-    def _path(self, out: Path, name: str) -> Path:
+    def _path(self, out: Folder, name: str) -> Folder:
         return out / f"{quote(name, safe=' ,')}.json"

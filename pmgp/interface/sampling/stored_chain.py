@@ -15,6 +15,7 @@ from typing import Any, BinaryIO, NamedTuple
 import numpy as np
 
 from pmgp.interface.sampling import blocks
+from pmgp.interface.sampling.address import StoreError
 from pmgp.interface.sampling.plain import from_bytes, to_bytes
 
 try:
@@ -25,34 +26,6 @@ except ImportError:  # Windows has no such locks.
 DRAWS, STATE = "draws", "state"
 PATIENCE = 10.0
 """Seconds to wait for a process that still writes: after a kill of their parent, workers end soon."""
-
-
-class StoreError(ValueError):
-    """A stored run that cannot be read or continued, or a folder that holds another run.
-
-    Examples
-    --------
-    >>> import tempfile, pmgp
-    >>> model = pmgp.models.classifier([[0.0], [1.0]], [0, 1])
-    >>> try:
-    ...     pmgp.resume(tempfile.mkdtemp(), model)
-    ... except pmgp.StoreError:
-    ...     print("there is no run in this folder")
-    there is no run in this folder
-    """
-
-
-def folder_of(out: str | Path) -> Path:
-    """Return the folder that `out` names, and refuse addresses of other stores, which would become local folders.
-
-    A store is written to by appending, and by replacing whole files at once under a lock. Stores of objects do neither.
-    """
-    if "://" in str(out):
-        raise StoreError(
-            f"out={str(out)!r} is an address and not a folder: draws are appended to files, and a store of objects "
-            "cannot do that. Give a folder on a disk that all workers share, or copy the finished folder there"
-        )
-    return Path(out)
 
 
 class Iteration(NamedTuple):
@@ -91,10 +64,9 @@ def recovered(folder: Path) -> Recovered:
     return Recovered(0, 0, None, damage)
 
 
-def seconds_spent(folder: Path) -> float:
-    """Return the approximate time, in seconds, that the stored draws of a chain took."""
-    states = [blocks.read(folder / STATE), blocks.read(blocks.previous(folder / STATE))]
-    return next((from_bytes(state.data)[0] for state in states if state is not None), 0.0)
+def last_state(folder: Path) -> blocks.Block | None:
+    """Return the last whole state, without a look at the draws."""
+    return blocks.read(folder / STATE) or blocks.read(blocks.previous(folder / STATE))
 
 
 class StoredChain:
@@ -124,12 +96,12 @@ class StoredChain:
         """Yield the iterations before the state."""
         if self.count:
             for block in blocks.blocks_of(self.folder / DRAWS):
-                yield from _iterations(from_bytes(block.data))
+                yield from iterations_of(from_bytes(block.data))
 
     def write(self, iterations: Sequence[Iteration], state: Any, seconds: float) -> None:
         """Append iterations, and replace the state with the one after them; `seconds` is the total time so far."""
         self.count += len(iterations)
-        blocks.append(self._file, to_bytes(_columns(iterations)), self.count)
+        blocks.append(self._file, to_bytes(columns(iterations)), self.count)
         blocks.replace(self.folder / STATE, to_bytes((seconds, state)), self.count)
 
     def close(self) -> None:
@@ -153,7 +125,7 @@ def _lock(file: BinaryIO, folder: Path) -> None:
             return
 
 
-def _columns(iterations: Sequence[Iteration]) -> list[Any]:
+def columns(iterations: Sequence[Iteration]) -> list[Any]:
     """Return iterations stacked by equal shapes, without statistics that are objects, such as PyMC's warnings."""
     stacked = []
     for _, group in groupby(map(_plain, iterations), key=_layout):
@@ -180,7 +152,8 @@ def _stacked(values: Sequence[dict[str, np.ndarray]]) -> dict[str, np.ndarray]:
     return {name: np.stack([value[name] for value in values]) for name in values[0]}
 
 
-def _iterations(stacked: list[Any]) -> Iterator[Iteration]:
+def iterations_of(stacked: list[Any]) -> Iterator[Iteration]:
+    """Yield the iterations that `columns` has stacked."""
     for length, points, stats in stacked:
         for row in range(length):
             # Scalars come back as arrays without dimensions, which compiled functions need in points.

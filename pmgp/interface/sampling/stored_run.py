@@ -5,7 +5,6 @@ from __future__ import annotations
 import json
 import zlib
 from dataclasses import asdict, dataclass, replace
-from pathlib import Path
 from typing import Any
 
 import numpy as np
@@ -13,10 +12,11 @@ from pymc.util import get_random_generator
 
 from pmgp.interface.executors.versions import versions
 from pmgp.interface.sampling import blocks, fingerprint
+from pmgp.interface.sampling.address import Address, Folder, StoreError
+from pmgp.interface.sampling.chains import chain_folder, recovered, remove
 from pmgp.interface.sampling.permit import PERMIT
 from pmgp.interface.sampling.plain import BIT_GENERATORS, from_bytes, to_bytes
-from pmgp.interface.sampling.recorded_step import chain_folder
-from pmgp.interface.sampling.stored_chain import DRAWS, STATE, Recovered, StoreError, recovered
+from pmgp.interface.sampling.stored_chain import Recovered
 
 MANIFEST, START = "run.json", "start"
 FORMAT = 1
@@ -81,27 +81,29 @@ class StoredRun:
     `model` and `steps` are the results of `fingerprint`, and `versions` those of the packages on which results depend.
     """
 
-    folder: Path
+    folder: Folder
     settings: RunSettings
     model: dict[str, Any]
     steps: list[str]
     versions: dict[str, str]
 
     @classmethod
-    def create(cls, folder: Path, settings: RunSettings, model: Any, step: Any, initvals: Any) -> StoredRun:
+    def create(cls, folder: Folder, settings: RunSettings, model: Any, step: Any, initvals: Any) -> StoredRun:
         """Begin a run in a new or an empty folder, with the current state of its step methods.
 
         ``initvals`` must be made of numbers, names and arrays.
         """
         check_free(folder)
         folder.mkdir(parents=True, exist_ok=True)
+        if isinstance(folder, Address):
+            folder.check_creates_once()
         blocks.replace(folder / START, to_bytes((step.sampling_state, initvals)), 0)
         run = cls(folder, settings, fingerprint.of_model(model), fingerprint.of_steps(step), versions())
         run._write()
         return run
 
     @classmethod
-    def load(cls, folder: Path) -> StoredRun:
+    def load(cls, folder: Folder) -> StoredRun:
         """Return the run in a folder."""
         try:
             document = json.loads((folder / MANIFEST).read_bytes())
@@ -151,35 +153,32 @@ class StoredRun:
         return [f"{name} {now[name]} and not {old}" for name, old in self.versions.items() if now.get(name) != old]
 
 
-def check_free(folder: Path) -> None:
+def check_free(folder: Folder) -> None:
     """Refuse a folder that is not empty."""
     if folder.exists() and (not folder.is_dir() or _occupied(folder)):
         raise StoreError(f"{folder} is not empty: continue its run with pmgp.resume, or give another folder as out=")
 
 
-def delete(folder: Path) -> None:
+def delete(folder: Folder) -> None:
     """Delete a stored run, but no other files in its folder."""
-    chains = [chain for chain in folder.glob("chain-*") if chain.is_dir()]
-    files = [path for chain in chains for name in (DRAWS, STATE) for path in blocks.written(chain / name)]
-    for path in [
-        *files,
-        *blocks.written(folder / START),
-        *blocks.written(folder / MANIFEST),
-        *blocks.written(folder / PERMIT),
-    ]:
+    there: list[Folder] = [*folder.iterdir()] if folder.is_dir() else []
+    chains = [path for path in there if path.name.startswith("chain-") and path.is_dir()]
+    for chain in chains:
+        remove(chain)
+    for path in [path for name in (START, MANIFEST, PERMIT) for path in blocks.written(folder / name)]:
         path.unlink(missing_ok=True)
-    for emptied in [*chains, folder]:
+    for emptied in (*chains, folder):
         if emptied.is_dir() and not any(emptied.iterdir()):
             emptied.rmdir()
 
 
-def _occupied(folder: Path) -> bool:
+def _occupied(folder: Folder) -> bool:
     """Return whether a folder holds a run, or anything except the remains of one that was killed before it began."""
     unbegun = {*blocks.written(folder / START), *blocks.written(folder / MANIFEST)} - {folder / MANIFEST}
     return any(path not in unbegun for path in folder.iterdir())
 
 
-def _checked(document: Any, folder: Path) -> dict[str, Any]:
+def _checked(document: Any, folder: Folder) -> dict[str, Any]:
     if not isinstance(document, dict) or "run" not in document:
         raise StoreError(f"{folder / MANIFEST} describes no run")
     if document.get("format") != FORMAT:
