@@ -13,6 +13,7 @@ from pmgp.core.likelihoods.blocks import Divisible
 from pmgp.core.markov import PathSampling
 from pmgp.core.registry import resolve
 from pmgp.interface.model.latent_gaussian import LatentGaussianModel
+from pmgp.interface.steps.matrices import NUMPY, Matrices
 
 GROUPS = 16
 
@@ -24,11 +25,20 @@ def chosen_approximation(given: Approximation | str, model: LatentGaussianModel)
     return resolve(given, {"auto": ExpectationPropagation, **approximations.NAMES}, Approximation, "approximation")
 
 
-def chosen_estimators(given: Estimator | str, model: LatentGaussianModel) -> tuple[Estimator, tuple[Priced, ...]]:
+def chosen_estimators(
+    given: Estimator | str, model: LatentGaussianModel, matrices: Matrices = NUMPY
+) -> tuple[Estimator, tuple[Priced, ...]]:
     """Return the requested estimator, and with "auto" also others that tuning may choose in its place."""
     if isinstance(given, str) and given == "auto":
-        return _suitable(model)
-    return named_estimator(given, model), ()
+        first, others = _suitable(model)
+        return first, tuple(other for other in others if matrices.supports(other))
+    chosen = named_estimator(given, model)
+    if not matrices.supports(chosen):
+        raise ValueError(
+            f'backend="jax" estimates p(y|theta) by importance sampling; for {type(chosen).__name__} use '
+            'backend="numpy", or estimator="importance" with JAX'
+        )
+    return chosen, ()
 
 
 def named_estimator(given: Estimator | str, model: LatentGaussianModel) -> Estimator:

@@ -28,6 +28,7 @@ from pmgp.interface.model.identification import unidentified
 from pmgp.interface.steps.base import GaussianProcessStep, PyMCArguments
 from pmgp.interface.steps.chosen import chosen_approximation, chosen_estimators
 from pmgp.interface.steps.kernels import compile_kernels
+from pmgp.interface.steps.matrices import Matrices, matrices_of
 from pmgp.interface.steps.progress import EvidenceProgress
 from pmgp.interface.steps.public import public_step
 from pmgp.interface.steps.screen_statistics import STATISTICS, sampling_statistics, tuning_statistics
@@ -185,23 +186,25 @@ class PseudoMarginal(EvidenceProgress, GaussianProcessStep):
         transitions: int = 1,
         latent_moves: int = 1,
         refresh_every: int | None = None,
+        backend: Matrices | str = "numpy",
         **others: Unpack[PyMCArguments],
     ) -> None:
         check_settings(latent_moves, refresh_every, transitions)
+        self._matrices = matrices_of(backend)
         super().__init__(vars, latent=latent, **others)
         if (found := self.latent_model.latent_vector.in_words()) is not None:
             logger.info(found)
         if (unclear := unidentified(pm.modelcontext(others.get("model")), self.latent_model)) is not None:
             warnings.warn(unclear, stacklevel=2)
         self.approximation = chosen_approximation(approximation, self.latent_model)
-        target = self.latent_model if self._moves_all else self._moving
+        target = self._computed if self._moves_all else self._moving
         self._evaluate = Evaluator(target, self.approximation, persistent=not self._moves_all)
         if isinstance(self.approximation, Laplace):
             self.latent_model.compile_derivatives(second=True)
         dimension = len(self._moving.moved)
-        on_screen = ThetaTarget(self.latent_model, dimension, self.approximation, delayed_acceptance)
+        on_screen = ThetaTarget(self.latent_model, self._computed, dimension, self.approximation, delayed_acceptance)
         transition = chosen_proposal(proposal, target_acceptance, on_screen)
-        chosen, self._others = chosen_estimators(estimator, self.latent_model)
+        chosen, self._others = chosen_estimators(estimator, self.latent_model, self._matrices)
         self.exact = not isinstance(chosen, ApproximateEvidence)
         self.scheme = PseudoMarginalChain(
             chosen,
@@ -221,7 +224,8 @@ class PseudoMarginal(EvidenceProgress, GaussianProcessStep):
         parts = self.latent_model
         moved = moved_values(vars, model, parts)
         self._moved_names = [value.name for value in moved]
-        self._moving = GivenElements(parts, parts.theta.places(moved), parts.initial_theta)
+        self._computed = self._matrices.model(parts)
+        self._moving = GivenElements(self._computed, parts.theta.places(moved), parts.initial_theta)
         # No hyper-parameter is left to another step method.
         self._moves_all = len(self._moving.moved) == parts.dimension
         return [*moved, *super()._own_variables(vars, model)]

@@ -49,9 +49,13 @@ def chosen_operator(
 
 
 class ThetaTarget(NamedTuple):
-    """The target of theta's moves: a model, the number of moved elements, q, and whether q screens proposals."""
+    """The target of theta's moves: a model, the number of moved elements, q, and whether q screens proposals.
+
+    `differentiable` compiles the gradient of the model's evidence; it is the model itself, if NumPy computes K.
+    """
 
     model: LatentGaussianModel
+    differentiable: Any
     dimension: int
     approximation: Approximation
     screened: bool
@@ -82,7 +86,7 @@ def chosen_proposal(
     if chosen.derivatives > 0:
         if missing_members(setting.approximation, Differentiable):
             raise ValueError(f"{given!r} needs gradients, and {setting.approximation!r} has no evidence_gradient")
-        setting.model.compile_theta_gradient()
+        setting.differentiable.compile_theta_gradient()
     return chosen
 
 
@@ -112,7 +116,7 @@ def _suits(setting: ThetaTarget) -> bool:
     if not worthwhile or missing_members(setting.approximation, Differentiable):
         return False
     try:
-        setting.model.compile_theta_gradient()
+        setting.differentiable.compile_theta_gradient()
     except ModelError:
         return False
     return True

@@ -1,0 +1,97 @@
+"""K(theta) on a device, and its gradient, from a model's graph by PyTensor's functions for JAX."""
+
+from __future__ import annotations
+
+from functools import cached_property
+from typing import Any, NamedTuple
+
+import jax
+import jax.numpy as jnp
+import numpy as np
+from pytensor.compile.sharedvalue import SharedVariable
+from pytensor.graph.replace import clone_replace
+from pytensor.graph.traversal import ancestors
+from pytensor.tensor.variable import TensorVariable
+
+from pmgp.core.dense_jax.gaussians import JaxPrior
+from pmgp.core.dense_jax.programs import in_double, program
+from pmgp.interface.model.theta_vector import ThetaVector
+from pmgp.interface.tiles.jax_functions import jax_function
+
+
+class _Programs(NamedTuple):
+    """Compiled functions of theta and of the model's data, as a tuple: m and K, and the gradient of <bars, (m, K)>."""
+
+    moments: Any
+    pullback: Any
+
+
+class JaxCovariance:
+    """The function from theta to p(f|theta) with K on a device.
+
+    Parameters
+    ----------
+    mean, covariance : variables
+        Graphs of the value variables.
+    theta : ThetaVector
+    device : jax.Device or None
+        None for the one that JAX chooses.
+
+    Raises
+    ------
+    UnsupportedGraphError
+        If PyTensor has no JAX function for an operation.
+    """
+
+    def __init__(self, mean: TensorVariable, covariance: TensorVariable, theta: ThetaVector, device: Any) -> None:
+        graphs, self._theta = theta.write([mean, covariance])
+        self._data = [one for one in ancestors(graphs) if isinstance(one, SharedVariable)]
+        self._inputs: list[Any] = [one.type() for one in self._data]
+        self._graphs = clone_replace(graphs, dict(zip(self._data, self._inputs, strict=True)))
+        self._device = device
+
+    def __call__(self, theta: np.ndarray) -> JaxPrior:
+        """Return p(f|theta)."""
+        mean, covariance = self._programs.moments(*self._at(theta))
+        return JaxPrior(np.array(mean), covariance)
+
+    def pullback(self, theta: np.ndarray, covariance_bar: Any, mean_bar: np.ndarray) -> np.ndarray:
+        """Return the gradient in theta of <covariance_bar, K> + mean_bar' m; the bar has both triangles."""
+        return np.array(self._programs.pullback(*self._at(theta), mean_bar, covariance_bar))
+
+    @in_double
+    def temporary(self, theta: np.ndarray) -> int:
+        """Return the bytes that K takes while it is computed, or its gradient if that is more, beside the results."""
+        given = self._at(theta)
+        mean, covariance = jax.eval_shape(self._programs.moments, *given)
+        moments = self._programs.moments.__wrapped__.lower(*given)
+        gradient = self._programs.pullback.__wrapped__.lower(*given, mean, covariance)
+        return max(one.compile().memory_analysis().temp_size_in_bytes for one in (moments, gradient))
+
+    @in_double
+    def trace_pullback(self, theta: np.ndarray) -> None:
+        """Raise JAX's error now if an operation has no gradient."""
+        given = self._at(theta)
+        jax.eval_shape(self._programs.pullback, *given, *jax.eval_shape(self._programs.moments, *given))
+
+    def _at(self, theta: np.ndarray) -> tuple[Any, tuple[Any, ...]]:
+        with jax.enable_x64(True):
+            placed = jax.device_put(np.asarray(theta, dtype=float), self._device)
+        return placed, tuple(one.get_value(borrow=True) for one in self._data)
+
+    @cached_property
+    def _programs(self) -> _Programs:
+        function = jax_function([self._theta, *self._inputs], self._graphs)
+
+        def moments(theta: Any, data: tuple[Any, ...]) -> tuple[Any, Any]:
+            mean, covariance = function(theta, *data)
+            return jnp.asarray(mean, float), jnp.asarray(covariance, float)
+
+        def pullback(theta: Any, data: tuple[Any, ...], mean_bar: Any, covariance_bar: Any) -> Any:
+            return jax.vjp(lambda theta: moments(theta, data), theta)[1]((mean_bar, covariance_bar))[0]
+
+        return _Programs(program()(moments), program()(pullback))
+
+    def __getstate__(self) -> dict[str, Any]:
+        """Leave compiled programs behind."""
+        return {name: value for name, value in self.__dict__.items() if name != "_programs"}

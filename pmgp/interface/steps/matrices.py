@@ -1,0 +1,108 @@
+"""The library that holds the matrices of a pseudo-marginal chain: NumPy, or JAX, loaded when it is asked for."""
+
+from __future__ import annotations
+
+from dataclasses import dataclass
+from typing import Any, Protocol
+
+from pmgp.core.estimators import ApproximateEvidence, Estimator, ImportanceSampling
+from pmgp.core.registry import resolve
+from pmgp.interface.model.latent_gaussian import LatentGaussianModel
+
+
+class Matrices(Protocol):
+    """What computes K(theta), and holds it."""
+
+    def model(self, parts: LatentGaussianModel) -> Any:
+        """Return the model as the chain evaluates it."""
+
+    def supports(self, estimator: Estimator) -> bool:
+        """Return whether there is all that an estimator needs of the matrices."""
+
+
+@dataclass(frozen=True)
+class NumpyMatrices:
+    """Matrices of NumPy, factorized by LAPACK."""
+
+    def model(self, parts: LatentGaussianModel) -> LatentGaussianModel:
+        """Return the model itself."""
+        return parts
+
+    def supports(self, estimator: Estimator) -> bool:
+        """Return true: all estimators know NumPy."""
+        return True
+
+
+@dataclass(frozen=True)
+class JaxMatrices:
+    """Matrices on a device of JAX, which computes and factorizes them in double precision: the extra `pmgp[jax]`.
+
+    The approximation, the estimates, the moves and the random numbers are those of NumPy's chain, so that the draws
+    differ by rounding. The likelihood may be any that has one latent vector with a covariance matrix. Its terms are
+    computed by NumPy, in O(n). Estimates are importance samples. Chains are drawn in the process where the step method
+    was made, one after another, or in processes that are not forked from it.
+
+    Parameters
+    ----------
+    device : str or jax.Device, optional
+        Such as ``"gpu"``; by default the device that JAX chooses.
+    memory : float, optional
+        Bytes that the chain may take there; by default all that the device has.
+
+    Raises
+    ------
+    ImportError
+        If JAX is not installed.
+    ValueError
+        If a setting is out of range, or JAX has no such device.
+    MemoryError
+        If the matrices of the chain need more memory.
+
+    Examples
+    --------
+    >>> import numpy as np, pmgp
+    >>> X = np.linspace(0.0, 1.0, 20)[:, None]
+    >>> with pmgp.models.classifier(X, X[:, 0] > 0.5) as model:
+    ...     step = pmgp.PseudoMarginal(backend=pmgp.steps.JaxMatrices(device="cpu"))
+    >>> settings = dict(draws=20, tune=20, chains=1, cores=1, random_seed=1, progressbar=False)
+    >>> idata = pmgp.sample(model, step=step, **settings)
+    >>> idata.posterior["f"].shape
+    (1, 20, 20)
+    """
+
+    device: Any = None
+    memory: float | None = None
+
+    def __post_init__(self) -> None:
+        if self.memory is not None and not self.memory > 0.0:
+            raise ValueError(f"memory={self.memory!r}: give a positive number of bytes, or leave it out")
+
+    def model(self, parts: LatentGaussianModel) -> Any:
+        """Return the model with its prior of f on the device."""
+        try:
+            import jax  # noqa: F401
+        except ModuleNotFoundError as error:
+            raise ImportError("backend=\"jax\" needs jax, which is not installed: pip install 'pmgp[jax]'") from error
+        if parts.latent_prior.markov or parts.latent_vector.several:
+            kind = "a sparse precision" if parts.latent_prior.markov else "several latent vectors"
+            raise ValueError(
+                f'backend="jax" takes one latent vector with a covariance matrix, and {parts.latent_name} has {kind}: '
+                'use backend="numpy", which is the default'
+            )
+        from pmgp.interface.dense_jax.devices import device_of
+        from pmgp.interface.dense_jax.model import JaxModel
+
+        return JaxModel.within(parts, device_of(self.device), self.memory)
+
+    def supports(self, estimator: Estimator) -> bool:
+        """Return whether an estimate is a mean of weights of draws from q, or q's own."""
+        return isinstance(estimator, ImportanceSampling | ApproximateEvidence)
+
+
+NUMPY = NumpyMatrices()
+BACKENDS = {"numpy": NumpyMatrices, "jax": JaxMatrices}
+
+
+def matrices_of(given: Matrices | str) -> Matrices:
+    """Return the matrices of the given name, or the given object."""
+    return resolve(given, BACKENDS, Matrices, "backend")
