@@ -154,7 +154,7 @@ class SiteApproximation(Posterior):
         np.fill_diagonal(slopes, 1.0)
         return slopes
 
-    def conditioned(self) -> Conditioning:
+    def conditioned(self) -> ConditionedPrior:
         """Return the prior conditioned on q's sites, in its own memory."""
         found = Conditioning(self.prior)
         found._memory = found._factor = self.factor.copy(order="F")
