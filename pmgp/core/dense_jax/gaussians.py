@@ -19,11 +19,12 @@ from pmgp.core.gaussians.dense import RELATIVE_JITTERS
 from pmgp.core.gaussians.held import HeldCovariance
 from pmgp.core.gaussians.sites import SiteApproximation
 from pmgp.core.likelihoods.base import Likelihood
-from pmgp.core.numerics.compiled.sites import INFORMATIVE
 from pmgp.core.numerics.conditioning import log_normalizer
 from pmgp.core.numerics.ledger import record, record_several
 
 INSTEAD = 'backend="numpy"'
+# As in `core.numerics.compiled.sites`.
+INFORMATIVE = 1e-8
 
 
 class JaxPrior(HeldCovariance):
