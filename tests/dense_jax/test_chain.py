@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import sys
+from types import SimpleNamespace
 
 import cloudpickle
 import numpy as np
@@ -44,19 +45,14 @@ def counts(dimension=1, data=False):
 
 
 @pytest.fixture(scope="module")
-def poisson():
-    return counts()
-
-
-@pytest.fixture(scope="module")
 def labels():
     return pmgp.models.classifier(X, X[:, 0] > 0.5)
 
 
-def drawn(model, backend, draws=40, seed=3, **options):
+def drawn(model, backend, **options):
     with model:
         step = pmgp.PseudoMarginal(backend=backend, estimator="importance", **options)
-    return pmgp.sample(model, draws=draws, tune=60, step=step, **{**SETTINGS, "random_seed": seed})
+    return pmgp.sample(model, draws=30, tune=40, step=step, **SETTINGS)
 
 
 def same(one, other, tolerance=1e-5):
@@ -67,9 +63,10 @@ def same(one, other, tolerance=1e-5):
 STATISTICS = ("log_marginal_likelihood", "acceptance_rate", "importance_draws", "n_cholesky", "n_inverse", "converged")
 
 
-@pytest.mark.parametrize("options", [{}, {"approximation": "laplace", "proposal": "hmc"}], ids=["ep", "laplace, hmc"])
-def test_draws_and_statistics_are_numpy_s(poisson, options):
-    expected, found = (drawn(poisson, backend, **options) for backend in ("numpy", "jax"))
+def test_draws_and_statistics_along_gradients_are_numpy_s():
+    model = counts()
+    settings = {"approximation": "laplace", "proposal": "hmc"}
+    expected, found = (drawn(model, backend, **settings) for backend in ("numpy", "jax"))
     assert same(found, expected)
     for name in STATISTICS:
         assert_allclose(found.sample_stats[name], expected.sample_stats[name], atol=1e-5)
@@ -137,8 +134,8 @@ def test_covariances_and_their_gradients_are_numpy_s():
         parts.refresh_data()
 
 
-def test_a_pickled_model_is_at_home_where_it_is_read(poisson):
-    parts, covariance = covariances(poisson)
+def test_a_pickled_model_is_at_home_where_it_is_read(labels):
+    parts, covariance = covariances(labels)
     made = JaxModel(parts, covariance)
     sent = cloudpickle.dumps(made)
     # As in a forked process, which has another number.
@@ -180,14 +177,15 @@ def test_words_for_memory(labels, monkeypatch):
         refused(labels, backend="jax")
 
 
-def test_words_for_models():
-    with pm.Model() as series:
-        pm.Poisson("y", pm.math.exp(pm.AR("f", [0.5], sigma=pm.HalfNormal("sigma"), steps=N)), observed=[1] * (N + 1))
-    with pytest.raises(ValueError, match="f has a sparse precision"):
-        refused(series, backend="jax")
-    classes = pmgp.models.multiclass_classifier(X, np.arange(N) % 3, classes=3)
-    with pytest.raises(ValueError, match="has several latent vectors"):
-        refused(classes, backend="jax")
+@pytest.mark.parametrize(
+    ("markov", "several", "words"), [(True, False, "f has a sparse precision"), (False, True, "several latent vectors")]
+)
+def test_words_for_models(markov, several, words):
+    parts = SimpleNamespace(
+        latent_prior=SimpleNamespace(markov=markov), latent_vector=SimpleNamespace(several=several), latent_name="f"
+    )
+    with pytest.raises(ValueError, match=words):
+        JaxMatrices().model(parts)
 
 
 def test_words_without_jax(labels, monkeypatch):
