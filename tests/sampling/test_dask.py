@@ -2,11 +2,16 @@
 
 from __future__ import annotations
 
+import contextlib
 import os
+import re
 import signal
+import socket
+import subprocess
 import sys
 import threading
 import time
+from pathlib import Path
 
 import dask
 import pytest
@@ -19,9 +24,11 @@ from pmgp.interface.executors import executor_of, workers
 from tests.case_studies.test_spread import UNITS, squared
 from tests.sampling.runs import assert_same_run, size
 from tests.sampling.test_evidences import QUICK, model
+from tests.sampling.workers import until
 
 pytestmark = [pytest.mark.filterwarnings("ignore::UserWarning"), pytest.mark.full]
 
+PAGE = Path(__file__).parents[2] / "docs" / "more_than_one_machine.md"
 ROOM = 180.0
 """Seconds that connections may take. The default, 30, may pass while this process compiles and answers no worker."""
 
@@ -77,6 +84,47 @@ def test_models_and_units_of_a_study_travel_to_workers(client):
     kept = {}
     spread(UNITS[:2], squared, kept.__setitem__, client.get_executor())
     assert kept == {UNITS[0]: 0, UNITS[1]: 1}
+
+
+def test_commands_of_the_page_run_the_demo_and_leave_no_process(tmp_path):
+    """With a free port and few draws; all processes that the commands start are in a session of their own."""
+    [block] = re.findall(r"```bash\n(dask scheduler.*?)```", PAGE.read_text(), re.DOTALL)
+    with socket.create_server(("127.0.0.1", 0)) as free:
+        commands = block.replace("8786", str(free.getsockname()[1]))
+    few = f"pmgp run crabs --draws 20 --tune 20 --chains 2 --cores 1 --out {tmp_path / 'run'}"
+    environment = os.environ | {
+        "PATH": os.pathsep.join([str(Path(sys.executable).parent), os.environ["PATH"]]),
+        "DASK_DISTRIBUTED__COMM__TIMEOUTS__CONNECT": f"{ROOM}s",
+    }
+    with (tmp_path / "output").open("wb") as output:
+        shell = subprocess.Popen(
+            ["bash", "-ec", commands.replace("pmgp run crabs", few)],
+            env=environment,
+            stdout=output,
+            stderr=subprocess.STDOUT,
+            start_new_session=True,
+        )
+        try:
+            code = shell.wait(timeout=3 * ROOM)
+            until(lambda: not in_session(shell.pid))
+        finally:
+            for process in in_session(shell.pid):
+                os.kill(process, signal.SIGKILL)
+    said = (tmp_path / "output").read_text()
+    assert code == 0, said
+    assert len(set(re.findall(r"^chain \d+ .*, process (\d+) ", said, re.MULTILINE))) == 2, said
+    assert (tmp_path / "run" / "report.html").exists()
+
+
+def in_session(leader):
+    """Processes of a session, without those that have ended and wait for someone to ask."""
+    found = []
+    for path in Path("/proc").glob("[0-9]*/stat"):
+        with contextlib.suppress(OSError):
+            state, _, _, session = path.read_text().rpartition(")")[2].split()[:4]
+            if int(session) == leader and state != "Z":
+                found.append(int(path.parent.name))
+    return found
 
 
 def test_an_address_without_a_scheduler_is_named(monkeypatch):
