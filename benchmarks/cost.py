@@ -138,6 +138,8 @@ def page() -> str:
             "on idle cores is about that of the busy workers. At a load of more than some tenths the seconds, their "
             "ratio, and the constants below are not those of an idle machine.",
             "",
+            _ceiling(work),
+            "",
             f"Hence the constants of the model: {_seconds(costs.start)} until a worker has imported the packages, "
             f"{_seconds(costs.in_worker)} a chain in the worker, {_seconds(costs.gathering)} in the process that asks, "
             f"{1e3 * costs.latency:.1f} ms and {costs.bandwidth / 1e9:.1f} GB/s between processes, "
@@ -153,6 +155,14 @@ def page() -> str:
             f"n = {costs.fewest_points(8, 64)}.",
         ]
     )
+
+
+def _ceiling(work: pd.DataFrame) -> str:
+    """Return the largest ratio that the tasks' own times allow, where a task takes longer beside another one."""
+    longer = work["own s a task, two workers"] / work["own s a task"]
+    found = [f"{2.0 / ratio:.2f} for {name}" for name, ratio in longer.items() if ratio > 1.0]
+    reached = f"less than 2: {' and '.join(found)}" if found else "2 here"
+    return f"Where a task itself takes longer while both cores work, workers that are never idle reach {reached}."
 
 
 def _chains(costs: Costs) -> str:
