@@ -64,8 +64,6 @@ def test_draws_are_those_of_a_run_without_a_store(sample, alone, probit_model, s
     assert len(names(folder)) == SETTINGS["tune"] + SETTINGS["draws"]
     assert seconds_spent(folder) > 0.0
     assert_same_run(resumed(memory, probit_model, step=step), alone)
-    longer = resumed(memory, probit_model, step=step, draws=70)
-    assert_same_run(longer, sample(draws=70))
 
 
 def test_a_killed_run_goes_on(sample, alone, probit_model, step, tmp_path):
