@@ -1,9 +1,9 @@
 """Time series of PyMC as they stand: effective draws a second, tuning included, beside NUTS of three packages.
 
 ``returns`` is a stochastic volatility model of 2,780 daily returns of the S&P 500 (R's data set `SP500` of the package
-MASS), ``counts`` Poisson counts along an autoregression. One chain on one core, in seconds of the processor. NUTS of
-PyMC has a budget of five minutes of them, as it would take hours for as many draws. nutpie and NumPyro, where they are
-installed, run four short chains.
+MASS), ``long returns`` one of 16,606, ``counts`` Poisson counts along an autoregression. One chain on one core, in
+seconds of the processor. NUTS of PyMC has a budget of five minutes of them, as it would take hours for as many draws.
+nutpie and NumPyro, where they are installed, run four short chains.
 """
 
 from __future__ import annotations
@@ -79,8 +79,8 @@ def long_returns() -> pm.Model:
 
 
 MODELS: dict[str, Callable[[], pm.Model]] = {"returns": returns, "long returns": long_returns, "counts": counts}
-# Draws and tuning iterations of the pseudo-marginal chain, and where NUTS is run beside it.
-LENGTHS = {"returns": (2000, 1000, True), "long returns": (500, 500, False), "counts": (1000, 500, False)}
+# Draws and tuning iterations of the pseudo-marginal chain.
+LENGTHS = {"returns": (2000, 1000), "long returns": (500, 500), "counts": (1000, 500)}
 
 
 class Clock:
@@ -145,18 +145,19 @@ def _row(name: str, method: str, tune: int, seconds: float, idata: Any) -> dict[
 
 
 def rows(nuts: float = 300.0) -> Iterator[dict[str, Any]]:
-    """Yield rows of all models, and of NUTS beside the first one.
+    """Yield rows of all models, by the pseudo-marginal chain and by NUTS of all packages.
 
     Parameters
     ----------
     nuts : float
-        Processor seconds that PyMC's NUTS may take, half of them or less to tune; none for no run of NUTS.
+        Processor seconds that PyMC's NUTS may take, half of them or less to tune; none for no run of NUTS, of any
+        package.
     """
     for name, build in MODELS.items():
-        draws, tune, beside = LENGTHS[name]
+        draws, tune = LENGTHS[name]
         model = build()
         yield measure(name, model, "pmgp", draws, tune)
-        if beside and nuts:
+        if nuts:
             yield measure(name, model, "nuts", 1000, NUTS_TUNING, nuts)
             yield from measure_others(name, model)
 

@@ -2,12 +2,21 @@
 
 from __future__ import annotations
 
+import tracemalloc
+
 import numpy as np
 import pytest
 from numpy.testing import assert_allclose
 from scipy.special import factorial2, ndtr
 
-from pmgp.core.numerics.quadrature import normal_expectation, normal_rule, tilted_moments
+from pmgp.core.likelihoods import LogGaussianCox
+from pmgp.core.numerics.quadrature import (
+    SITES,
+    normal_expectation,
+    normal_rule,
+    tilted_moments,
+    tilted_moments_in_parts,
+)
 
 MEAN = np.array([[-2.0, 0.0, 0.5], [1.0, 3.0, -0.1]])
 VARIANCE = np.array([[0.3, 1.0, 2.0], [0.0, 0.1, 1.5]])
@@ -105,3 +114,24 @@ def test_tilted_moments_without_a_tilt_are_those_given():
     assert_allclose(mean, MEAN[0], atol=1e-12)
     assert_allclose(variance, VARIANCE[0], rtol=1e-10)
     assert_allclose(log_normalizer, -800.0, rtol=1e-12)
+
+
+@pytest.mark.parametrize("near", [False, True])
+def test_moments_in_parts_are_those_of_all_sites(near, rng):
+    n = 2 * SITES + 3
+    mean, variance, b = rng.normal(size=n), rng.uniform(0.5, 2.0, n), rng.normal(size=n)
+    place = (0.9 * mean, 0.8 * variance) if near else None
+    whole = tilted_moments(lambda f: b * f - np.exp(f), mean, variance, place)
+    parts = tilted_moments_in_parts(lambda part: lambda f: b[part] * f - np.exp(f), mean, variance, place)
+    for found, expected in zip(parts, whole, strict=True):
+        assert_allclose(found, expected, rtol=1e-12)
+
+
+def test_a_sweep_makes_no_array_of_all_sites_and_nodes(rng):
+    n, doubles = 200_000, 8
+    likelihood = LogGaussianCox(rng.poisson(1.0, n))
+    tracemalloc.start()
+    likelihood.tilted_moments(np.zeros(n), np.ones(n))
+    _, peak = tracemalloc.get_traced_memory()
+    tracemalloc.stop()
+    assert peak < 16 * doubles * n

@@ -34,8 +34,7 @@ from pmgp.core.estimators.work import (
     SEQUENTIAL_VALUE,
 )
 from pmgp.core.gaussians import Group, Posterior, SiteGroups
-from pmgp.core.likelihoods.base import Likelihood
-from pmgp.core.likelihoods.blocks import Divisible
+from pmgp.core.likelihoods.base import Divisible, Likelihood
 from pmgp.core.numerics.block_matrices import flat
 from pmgp.core.numerics.storable import storable
 

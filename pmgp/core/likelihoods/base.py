@@ -3,11 +3,11 @@
 from __future__ import annotations
 
 from abc import ABC, abstractmethod
-from typing import Any, NamedTuple, Protocol, runtime_checkable
+from typing import Any, NamedTuple, Protocol, Self, runtime_checkable
 
 import numpy as np
 
-from pmgp.core.numerics.quadrature import TiltedMoments, tilted_moments
+from pmgp.core.numerics.quadrature import TiltedMoments, tilted_moments, tilted_moments_in_parts
 
 
 class Likelihood(Protocol):
@@ -75,6 +75,14 @@ class Thresholded(Protocol):
         """Return the limits, and the standard deviation of the noise."""
 
 
+@runtime_checkable
+class Divisible(Protocol):
+    """A likelihood whose terms can be computed for some of the observations without the others."""
+
+    def subset(self, sites: slice) -> Self:
+        """Return the likelihood of only these observations."""
+
+
 class FactorizingLikelihood(ABC):
     """Base class: subclasses give the density of a site, its derivatives, and closed forms if there are any."""
 
@@ -110,4 +118,6 @@ class FactorizingLikelihood(ABC):
         self, mean: np.ndarray, variance: np.ndarray, near: tuple[np.ndarray, np.ndarray] | None = None
     ) -> TiltedMoments | None:
         """Return means, variances and log normalizers of p(y_i|f_i) N(f_i|mean, variance), from quadrature: (n,)."""
+        if isinstance(self, Divisible):
+            return tilted_moments_in_parts(lambda part: self.subset(part).log_density, mean, variance, near)
         return tilted_moments(self.log_density, mean, variance, near)

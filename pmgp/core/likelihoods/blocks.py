@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from typing import NamedTuple, Protocol, Self, runtime_checkable
+from typing import NamedTuple, Protocol
 
 import numpy as np
 
@@ -54,11 +54,3 @@ class BlockLikelihood(Likelihood, Protocol):
 
         `near` holds means and covariances of H f_i close to the answer.
         """
-
-
-@runtime_checkable
-class Divisible(Protocol):
-    """A likelihood whose terms can be computed for some of the observations without the others."""
-
-    def subset(self, sites: slice) -> Self:
-        """Return the likelihood of only these observations."""

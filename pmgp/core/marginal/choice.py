@@ -25,7 +25,7 @@ from pmgp.core.estimators.work import (
     SCREEN_FACTOR,
     SCREEN_SWEEP,
 )
-from pmgp.core.likelihoods.blocks import Divisible
+from pmgp.core.likelihoods.base import Divisible
 from pmgp.core.marginal.calibration import CANDIDATES, TARGET_SPREAD, Price, choose_draws, inefficiency, measured_beside
 from pmgp.core.marginal.evaluation import Evaluator, Fitted
 from pmgp.core.marginal.pseudo_marginal import PseudoMarginalChain

@@ -14,8 +14,7 @@ import numpy as np
 
 from pmgp.core.estimators.importance import check_draws, check_positive, log_mean_exp, number_of_draws
 from pmgp.core.estimators.sequential import ResampledParticles, ancestors, effective_number
-from pmgp.core.likelihoods.base import Likelihood
-from pmgp.core.likelihoods.blocks import Divisible
+from pmgp.core.likelihoods.base import Divisible, Likelihood
 from pmgp.core.markov.prior import PrecisionPosterior
 from pmgp.core.markov.walks import Group, Walk
 from pmgp.core.numerics.conditioning import log_sites

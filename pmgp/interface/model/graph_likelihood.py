@@ -19,7 +19,7 @@ from pytensor.tensor.variable import TensorVariable
 from pmgp.core.likelihoods.block_moments import moments_by_nodes
 from pmgp.core.likelihoods.blocks import BlockMoments
 from pmgp.core.numerics.block_matrices import BlockMatrix, DenseBlocks, flat, stacked
-from pmgp.core.numerics.quadrature import TiltedMoments, tilted_moments
+from pmgp.core.numerics.quadrature import TiltedMoments, tilted_moments, tilted_moments_in_parts
 from pmgp.interface.graphs.compilation import CompiledOnRequest
 from pmgp.interface.graphs.unrolling import NotElementwiseError, elementwise
 from pmgp.interface.model.likelihood_terms import LikelihoodTerms
@@ -90,6 +90,15 @@ class PyTensorLikelihood(_FromGraph):
 class DivisibleLikelihood(PyTensorLikelihood):
     """A likelihood of separate terms, which can be computed for some of the latent values alone."""
 
+    def tilted_moments(
+        self, mean: np.ndarray, variance: np.ndarray, near: tuple[np.ndarray, np.ndarray] | None = None
+    ) -> TiltedMoments | None:
+        """Return tilted moments by quadrature."""
+        terms = self.functions.terms
+        if not terms.divisible:
+            return super().tilted_moments(mean, variance, near)
+        return tilted_moments_in_parts(lambda part: lambda f: terms.part(f, self.theta, part), mean, variance, near)
+
     def subset(self, sites: Any) -> PartialLikelihood:
         """Return the terms of some latent values, given as a slice or as their indices."""
         return PartialLikelihood(self.functions.terms, self.theta, sites)
@@ -104,7 +113,7 @@ class PartialLikelihood(NamedTuple):
 
     def log_likelihood(self, f: np.ndarray) -> np.ndarray:
         """Return the log-likelihood of these values: (draws, s) -> (draws,)."""
-        return self.terms.subset(np.ascontiguousarray(f), self.theta, self.sites)
+        return self.terms.part(np.ascontiguousarray(f), self.theta, self.sites).sum(axis=1)
 
 
 class PyTensorBlockLikelihood(_FromGraph):

@@ -74,14 +74,14 @@ class LikelihoodTerms:
         values = self.flat(rows, theta)
         return values if self._places is None else self._places.dot(values.T).T
 
-    def subset(self, rows: np.ndarray, theta: np.ndarray, sites: Any) -> np.ndarray:
-        """Return log p(y|f, theta) of some latent values, (draws, s) to (draws,), after :meth:`find_divisible`."""
+    def part(self, rows: np.ndarray, theta: np.ndarray, sites: Any) -> np.ndarray:
+        """Return log p(y|f, theta) for some latent values, (draws, s) to (draws, s), after :meth:`find_divisible`."""
         if self.divisible:
             parts = self._evaluate.at_elements(sites, len(self._anywhere), rows, theta)  # type: ignore[attr-defined]
-            return np.sum([part.sum(axis=1) for part in parts], axis=0)
+            return parts[0] if len(parts) == 1 else np.sum(parts, axis=0)
         whole = np.tile(self._anywhere, (len(rows), 1))
         whole[:, sites] = rows
-        return self.sites(whole, theta)[:, sites].sum(axis=1)
+        return self.sites(whole, theta)[:, sites]
 
     def find_divisible(self, probes: list[tuple[np.ndarray, np.ndarray, np.ndarray]]) -> None:
         """Find out whether the terms of some latent values can be computed without the others: `divisible`."""

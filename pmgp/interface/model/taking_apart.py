@@ -10,7 +10,7 @@ import numpy as np
 import pymc as pm
 from pytensor.tensor.variable import TensorVariable
 
-from pmgp.core.likelihoods.blocks import Divisible
+from pmgp.core.likelihoods.base import Divisible
 from pmgp.core.numerics.threads import threads_limited
 from pmgp.interface.distributions.closed_forms import ClosedForm, find_closed_form
 from pmgp.interface.graphs.compilation import Compiler, announced, untraced

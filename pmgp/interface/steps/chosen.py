@@ -9,7 +9,7 @@ from pmgp.core import approximations, estimators
 from pmgp.core.approximations import Approximation, ExpectationPropagation, Laplace
 from pmgp.core.estimators import Estimator, ImportanceSampling, OrthantSampling, SequentialSampling
 from pmgp.core.estimators.base import Demanding, Priced
-from pmgp.core.likelihoods.blocks import Divisible
+from pmgp.core.likelihoods.base import Divisible
 from pmgp.core.markov import PathSampling
 from pmgp.core.registry import resolve
 from pmgp.interface.model.latent_gaussian import LatentGaussianModel
