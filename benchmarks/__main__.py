@@ -330,7 +330,7 @@ def _format(value: object) -> str:
 
 
 def parser() -> argparse.ArgumentParser:
-    """What the command line takes."""
+    """Return the parser of the command line."""
     result = argparse.ArgumentParser(prog="python -m benchmarks", description=__doc__)
     result.add_argument("--only", choices=TABLES, help="one of the tables")
     result.add_argument("--data", nargs="+", metavar="NAME", help="of the tables that have data sets, these only")

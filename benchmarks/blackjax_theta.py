@@ -61,7 +61,7 @@ class Target:
         return jnp.exp(theta[-1] - 0.5 * squared) + JITTER * jnp.eye(self.n)
 
     def log_prior(self, theta: jax.Array) -> jax.Array:
-        """Of theta, on its unconstrained scale."""
+        """Return log p(theta), on its unconstrained scale."""
         lengthscales, variance = jnp.exp(theta[:-1]), jnp.exp(theta[-1])
         priors = gamma.logpdf(lengthscales, 1.0, scale=1.0 / self.rate).sum() + gamma.logpdf(variance, 1.1, scale=10.0)
         return priors + theta.sum()
@@ -180,7 +180,7 @@ def _sampler(target: Target, chain: Callable[..., jax.Array]) -> Draw:
 
 
 def _posterior(thetas: np.ndarray) -> xr.DataTree:
-    """Of (chain, draw, dimension) values on the unconstrained scale."""
+    """Return draws made of (chain, draw, dimension) values on the unconstrained scale."""
     values = np.exp(thetas)
     lengthscale = values[..., :-1] if values.shape[-1] > 2 else values[..., 0]
     named = {"lengthscale": lengthscale, "variance": values[..., -1]}

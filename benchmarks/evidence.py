@@ -1,4 +1,4 @@
-"""What one evaluation of log p(y|theta) costs beside other packages: everything from theta on, one BLAS thread.
+"""Cost of one evaluation of log p(y|theta) beside other packages: everything from theta on, one BLAS thread.
 
 All have the same labels, inputs, theta and covariance, its jitter included, and start from nothing. Methods of the same
 name and link converge to the same function of theta, so that their log-evidences are to be compared. A chain, whose

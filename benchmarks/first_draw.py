@@ -127,7 +127,7 @@ def rows() -> Iterator[dict[str, Any]]:
 
 
 def cold_and_warm(module: str, name: str) -> dict[str, float]:
-    """What a module prints of `wait` with an empty cache of compiled functions, and again with a full one."""
+    """Return the figures of `wait` that a module prints with an empty cache of compiled functions and a full one."""
     with tempfile.TemporaryDirectory() as cache:
         environment = {**os.environ, "PYTENSOR_FLAGS": f"base_compiledir={cache}", "NUMBA_CACHE_DIR": cache}
         cold, warm = (_seconds([sys.executable, "-m", module, name], environment) for _ in range(2))

@@ -116,7 +116,7 @@ def _center(problem: Problem, dimension: int) -> np.ndarray:
 
 
 def _predictor(evaluator: Evaluator, problem: Problem) -> ModePredictor:
-    """Of starts, from enough fits around there."""
+    """Return a predictor of starts, learned from enough fits around there."""
     dimension = evaluator.model.dimension
     center = _center(problem, dimension)
     size = len(evaluator.start_from(evaluator(center, None)))

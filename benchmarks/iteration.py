@@ -1,4 +1,4 @@
-"""What one iteration costs: milliseconds, O(n^3) operations, the ratio to the same LAPACK calls, and PyMC's share."""
+"""Cost of one iteration: milliseconds, O(n^3) operations, the ratio to the same LAPACK calls, and PyMC's share."""
 
 from __future__ import annotations
 

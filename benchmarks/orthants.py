@@ -87,7 +87,7 @@ def measure(given: Labels, repeats: int = REPEATS, scipy: bool = True) -> Iterat
 
 
 def _prepared(prepare: Callable[[], Callable[[int], float]]) -> tuple[Callable[[int], float], float]:
-    """What estimates, and the median of the seconds that preparing it takes: the first loads what is compiled, too."""
+    """Return the estimator, and the median of its seconds of preparation: the first loads compiled code, too."""
     seconds = []
     for _ in range(PREPARATIONS):
         started = process_time()

@@ -233,7 +233,7 @@ def convergence(idata: xr.DataTree) -> tuple[float, float]:
 
 
 def _weights_worth(idata: xr.DataTree) -> float:
-    """What draws are worth for having weights: the share of as many equal ones, 1 where they have none."""
+    """Worth of weighted draws as a share of as many equal ones; 1 where they have no weights."""
     if "sample_stats" not in idata or "log_weight" not in idata["sample_stats"]:
         return 1.0
     log_weights = np.ravel(idata["sample_stats"]["log_weight"])

@@ -32,7 +32,7 @@ PILOT = 40
 
 
 class Run(NamedTuple):
-    """What is sampled: iterations of each chain, the step methods, none for NUTS, and where chains start."""
+    """A run of a sampler: iterations of each chain, the step methods, none for NUTS, and where chains start."""
 
     model: pm.Model
     tune: int

@@ -1,4 +1,4 @@
-"""What one update of theta costs in each scheme, beside the LAPACK calls that it cannot do without."""
+"""Cost of one update of theta in each scheme, beside the LAPACK calls that it cannot do without."""
 
 from __future__ import annotations
 

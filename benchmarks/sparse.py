@@ -194,7 +194,7 @@ def _convergence(posterior: Any) -> tuple[float, float, float]:
 
 
 def gradient(n: int = 20_000, d: int = 8, m: int = 200, repeats: int = 15) -> dict[str, Any]:
-    """What `SparseHMC` takes for a gradient, beside the LAPACK and BLAS calls that it cannot do without.
+    """Time that `SparseHMC` takes for a gradient, beside the LAPACK and BLAS calls that it cannot do without.
 
     These are, once each: the products of inputs, a factorization, two triangular solves in place, the product of two
     M x N matrices, two products of one with a vector, and of one with the inputs and with the inducing inputs. Both

@@ -40,7 +40,7 @@ class Step(NamedTuple):
 
 
 class Tuned(NamedTuple):
-    """What a preliminary run leaves behind, in lists that fit JSON.
+    """Results of a preliminary run, in lists that fit JSON.
 
     Attributes
     ----------

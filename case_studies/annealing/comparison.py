@@ -82,7 +82,7 @@ def by_method(chains: pd.DataFrame, name: str, digits: int) -> pd.DataFrame:
 
 
 def gains(chains: pd.DataFrame) -> pd.DataFrame:
-    """What annealing multiplies acceptance and ESS by, for each q and N_imp: medians over data and kernels."""
+    """Factors by which annealing raises acceptance and ESS, for each q and N_imp: medians over data and kernels."""
     cells = summarized(chains)[["acceptance_mean", "ess_mean", "ess_per_second"]]
     plain, annealed = cells.xs("IS", level="estimator"), cells.xs("AIS", level="estimator")
     ratios = pd.DataFrame(annealed / plain).groupby(["q", "n_imp"]).median()
@@ -96,7 +96,7 @@ def spreads(blocks: pd.DataFrame, name: str = "r") -> pd.DataFrame:
 
 
 def by_size(blocks: pd.DataFrame) -> pd.DataFrame:
-    """What annealing divides the median r by, and multiplies the median time of an estimate by, for each n."""
+    """Factors by which annealing lowers the median r and raises the median time of an estimate, for each n."""
     r, seconds = spreads(blocks), spreads(blocks, "seconds")
     columns = {}
     for q in ("Laplace", "EP"):

@@ -44,7 +44,7 @@ class Scale:
     thin: int
 
     def settings(self) -> dict[str, Any]:
-        """What a finished unit depends on besides its own fields."""
+        """Settings that a finished unit depends on besides its own fields."""
         return asdict(self) | {"particles": PARTICLES}
 
 

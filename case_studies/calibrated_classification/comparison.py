@@ -60,7 +60,7 @@ def _wide(cells: pd.DataFrame, printed: list[str]) -> pd.DataFrame:
 
 
 def verdicts(cells: pd.DataFrame, score: str) -> pd.DataFrame:
-    """Of how many data sets a classifier is clearly worse than the exact sampler, even with it, or clearly better.
+    """Count the data sets where a classifier is clearly worse than the exact sampler, even with it, or clearly better.
 
     A column for each number of training points, and one for all; written "worse / even / better".
     """
@@ -79,7 +79,7 @@ def _printed(counts: pd.Series) -> str:
 
 
 def beside_article(cells: pd.DataFrame) -> pd.DataFrame:
-    """What the article says of each classifier beside the verdicts on all data sets and sizes, for four scores."""
+    """Statements of the article on each classifier beside the verdicts on all data sets and sizes, for four scores."""
     said = results.read("article").groupby("method", sort=False)["statement"].agg("; ".join)
     columns = {score: verdicts(cells, score)["all"] for score in ("capacity_accuracy", "capacity_auc", "log_loss")}
     beside = pd.DataFrame(columns)

@@ -18,7 +18,7 @@ NAMES = {"Pima": "pima", "Thyroid": "thyroid", "Ionosphere": "ionosphere", "Glas
 """In the order of Figures 6 and 7, with their names in :mod:`pmgp.datasets`, which does not have the digits."""
 
 SIZES = (10, 20, 50, 100)
-"""Of training sets. The text names 20 and 50; the axes of the figures could not be read from the copy at hand."""
+"""Sizes of training sets. The text names 20 and 50; the axes of the figures could not be read from the copy at hand."""
 
 FEWEST_LEFT = 10
 """Test points of each class that a training set must leave."""

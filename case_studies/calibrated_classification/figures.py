@@ -135,7 +135,7 @@ def pooled(histograms: pd.DataFrame, n: int) -> Figure:
 
 
 def _counts(histograms: pd.DataFrame, name: str, n: int) -> Iterator[tuple[str, np.ndarray]]:
-    """Of the article's classifiers; ours has the same posterior as the exact one."""
+    """Yield the histograms of the article's classifiers; ours has the same posterior as the exact one."""
     for method in CLASSIFIERS:
         if method != OURS:
             yield method, comparison.counts(histograms, name, n, method)

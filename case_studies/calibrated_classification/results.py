@@ -31,7 +31,7 @@ COUNTS = [f"bin{part}" for part in range(BINS)]
 
 
 class Tables(NamedTuple):
-    """Of one scale: a line for each data set, size and classifier; a histogram for each of these and each label."""
+    """Tables of one scale: a line for each data set, size and classifier, and histograms of these for each label."""
 
     scores: Table
     histograms: Table

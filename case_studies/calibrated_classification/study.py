@@ -61,7 +61,7 @@ class Scale:
     rounds: tuple[int, ...]
 
     def settings(self) -> dict[str, Any]:
-        """What a finished unit must have been made with, to count for this scale."""
+        """Settings with which a finished unit must have been made, to count for this scale."""
         return {key: value for key, value in asdict(self).items() if key != "rounds"}
 
 

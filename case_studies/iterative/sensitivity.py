@@ -9,11 +9,10 @@ from collections.abc import Iterator
 from itertools import product
 from typing import Any
 
-import pandas as pd
-
 from case_studies.iterative import results, study
 from case_studies.iterative.study import SCALES, Cell
 from case_studies.tools.provenance import provenance
+from case_studies.tools.sensitivity import write
 from pmgp.core.iterative.preconditioners import Regularized
 from pmgp.core.iterative.solvers import ConjugateGradients
 
@@ -37,4 +36,4 @@ def lines() -> Iterator[dict[str, Any]]:
 
 
 if __name__ == "__main__":
-    pd.DataFrame(lines()).to_csv(results.FOLDER / "sensitivity.csv", index=False, lineterminator="\n")
+    write(results.FOLDER, lines())

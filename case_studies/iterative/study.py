@@ -32,7 +32,7 @@ __all__ = ["PRECONDITIONERS", "SCALES", "Cell", "Kernel", "Problem", "Scale", "c
 EXPONENTS = (-3, -2, -1, 0, 1, 2)
 """Logs to the base ten of the length-scales."""
 EXCESS = 100.0
-"""What is added to the diagonal for a regularized matrix, in variances of the noise."""
+"""Amount that is added to the diagonal of a regularized matrix, in variances of the noise."""
 
 
 class Cell(NamedTuple):

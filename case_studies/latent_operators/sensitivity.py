@@ -6,16 +6,14 @@ are tuned to others here. The operators that mix slowly run on several data sets
 
 from __future__ import annotations
 
-from collections.abc import Iterator
 from itertools import product
 from typing import Any, NamedTuple
-
-import pandas as pd
 
 from case_studies.latent_operators import results, study
 from case_studies.latent_operators.study import OPERATORS, Cell
 from case_studies.tools.provenance import provenance
 from case_studies.tools.scale import Scale
+from case_studies.tools.sensitivity import answered, write
 from case_studies.tools.stream import stream
 
 __all__ = ["Question", "questions", "run"]
@@ -70,14 +68,5 @@ def run(question: Question) -> dict[str, Any]:
     return question._asdict() | {"tune": scale.tune, "draws": scale.draws} | kept | provenance()
 
 
-def _lines() -> Iterator[dict[str, Any]]:
-    for question in questions():
-        line = run(question)
-        print(*question, f"acceptance {line['acceptance']:.2f}, ESS {line['ess_ar']:.3g}", flush=True)
-        yield line
-
-
 if __name__ == "__main__":
-    pd.DataFrame(_lines()).to_csv(
-        results.FOLDER / "sensitivity.csv", index=False, float_format="%.3g", lineterminator="\n"
-    )
+    write(results.FOLDER, answered(questions(), run), digits=3)

@@ -67,7 +67,7 @@ class Cell(NamedTuple):
 
 
 class Chain(NamedTuple):
-    """What is kept of one chain.
+    """Results of one chain.
 
     Attributes
     ----------

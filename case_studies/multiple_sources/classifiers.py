@@ -37,7 +37,7 @@ class Split(NamedTuple):
 
 
 class Predicted(NamedTuple):
-    """What is said about m new observations.
+    """Predictions of m new observations.
 
     Attributes
     ----------

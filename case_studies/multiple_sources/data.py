@@ -17,7 +17,7 @@ __all__ = ["NAMES", "REGIONS", "Matrices", "Sourced", "available", "folds", "loa
 Matrices = dict[str, np.ndarray]
 
 SEED = 12
-"""Of the draws of rows, the same at every scale."""
+"""Seed of the draws of rows, the same at every scale."""
 
 VIEWS = {
     "fou": "Fourier coefficients of the outline",

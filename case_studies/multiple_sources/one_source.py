@@ -23,7 +23,7 @@ SOURCE = "features"
 SVGP = "GPflow SVGP"
 SCRIPT = Path(__file__).with_name("gpflow_script.py")
 DRAWS = 2000
-"""Of f at each new observation, by which GPflow's normal distribution becomes probabilities."""
+"""Number of draws of f at each new observation, which turn GPflow's normal distribution into probabilities."""
 
 
 @cache
@@ -42,7 +42,7 @@ def load(name: str) -> Sourced:
 
 
 def _features(split: Split) -> tuple[np.ndarray, np.ndarray]:
-    """Of both parts with variance 1, which the division by the root of their number is undone for."""
+    """Return the features of both parts with variance 1, without the division by the root of their number."""
     return tuple(X[SOURCE] * np.sqrt(X[SOURCE].shape[1]) for X in (split.train, split.test))  # type: ignore[return-value]
 
 

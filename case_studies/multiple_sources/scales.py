@@ -45,7 +45,7 @@ class Scale:
     checkpoints: tuple[int, ...]
 
     def settings(self) -> dict[str, Any]:
-        """What a finished unit depends on besides its own fields."""
+        """Settings that a finished unit depends on besides its own fields."""
         chosen = ("name", "seed", "tune", "draws", "chains", "chain_tune", "chain_draws", "checkpoints")
         return {name: value for name, value in asdict(self).items() if name in chosen}
 

@@ -118,7 +118,7 @@ def _fold(scale: Scale, unit: Fold) -> dict[str, Any]:
 
 
 def _processor_time() -> float:
-    """Of this process, and of those that it has started and that have ended."""
+    """Return the seconds of this process, and of its child processes that have ended."""
     ended = os.times()
     return time.process_time() + ended.children_user + ended.children_system
 

@@ -1,4 +1,4 @@
-"""What the article says, or leaves out, about its counts: their bias, and how often no particle is left."""
+"""Statements of the article about its counts, and gaps in them: their bias, and how often no particle is left."""
 
 from __future__ import annotations
 

@@ -107,7 +107,7 @@ DRAW: dict[int, Callable[[np.random.Generator], Data]] = {
     9: partial(_real, digits.load, 750, False),
 }
 NUMBERS = tuple(DRAW)
-"""Of the problems: 1 to 6 synthetic; crabs, breast and the digits three and five."""
+"""Numbers of the problems: 1 to 6 are synthetic; then crabs, breast and the digits three and five."""
 
 
 def available(number: int) -> bool:

@@ -40,7 +40,7 @@ def summarized(runs: pd.DataFrame, measure: str) -> pd.DataFrame:
 
 
 def beside_article(runs: pd.DataFrame, part: str, measure: str) -> pd.DataFrame:
-    """Of one experiment, the article's cells below ours: indexed by method, draws and problem."""
+    """Return the article's cells of one experiment below ours: indexed by method, draws and problem."""
     ours = summarized(runs, measure).loc[part]
     published = results.read("article")
     published = published[(published["part"] == part) & (published["measure"] == measure)]

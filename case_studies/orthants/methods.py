@@ -44,13 +44,13 @@ Method = Callable[[np.random.Generator, Problem, int], Found]
 
 
 class Conditional(NamedTuple):
-    """Of f at the new points given n values: weights (n, m) and variances (m,)."""
+    """Distribution of f at the new points given n values: weights (n, m) and variances (m,)."""
 
     weights: np.ndarray
     variance: np.ndarray
 
     def chances(self, values: np.ndarray) -> np.ndarray:
-        """Of label 1 given values (k, n): (k, m)."""
+        """Return the probabilities of label 1 given values (k, n): (k, m)."""
         return ndtr(values @ self.weights / np.sqrt(1.0 + self.variance))
 
 

@@ -19,7 +19,7 @@ REACH, SEARCHED, POINTS, DEPTH = 12.0, 2401, 8001, 40.0
 
 
 class Truth(NamedTuple):
-    """What an estimate is compared with.
+    """The reference for an estimate.
 
     Attributes
     ----------

@@ -56,7 +56,7 @@ class Scale:
     repetitions: int
 
     def settings(self) -> dict[str, Any]:
-        """What a finished unit depends on besides its own fields."""
+        """Settings that a finished unit depends on besides its own fields."""
         return asdict(self)
 
     def runs(self, part: str, n: int, draws: int, resampled: bool) -> int:

@@ -11,11 +11,10 @@ from dataclasses import replace
 from itertools import product
 from typing import Any
 
-import pandas as pd
-
 from case_studies.orthants import classes, results, study
 from case_studies.orthants.study import COUNTS, EXPERIMENT_4, SCALES, Setting
 from case_studies.tools.provenance import provenance
+from case_studies.tools.sensitivity import write
 
 __all__ = ["METHODS", "lines"]
 
@@ -37,6 +36,4 @@ def lines(problems: tuple[int, ...] = PROBLEMS) -> Iterator[dict[str, Any]]:
 
 
 if __name__ == "__main__":
-    pd.DataFrame(lines()).to_csv(
-        results.FOLDER / "sensitivity.csv", index=False, float_format="%.6g", lineterminator="\n"
-    )
+    write(results.FOLDER, lines())

@@ -26,7 +26,7 @@ __all__ = ["SCALES", "Bias", "Block", "Extinction", "Scale", "Setting", "Unit", 
 COUNTS = ("GPC-MC hard", "GPC-MC soft")
 OURS = "EP-twisted"
 DRAWS = (64, 200, 1000)
-"""Of the new method."""
+"""Numbers of draws of the new method."""
 
 COMPETITORS = {
     "SMC": (100, 1000, 10_000),
@@ -39,10 +39,10 @@ COMPETITORS = {
     "ESS": (10, 100, 1000),
     "SciPy": (1000, 10_000),
 }
-"""Of Figures 1 and 2, with their numbers of draws; EP alone has none, SciPy's are points of a lattice."""
+"""Methods in Figures 1 and 2, with their numbers of draws; EP alone has none, SciPy's are points of a lattice."""
 
 RUNS = 10
-"""Of a competitor, as the article has them for its figures."""
+"""Number of runs of a competitor, as in the article's figures."""
 
 EXPERIMENT_4 = {"GPC-MC soft": 0, "ESS": 300, "EP": 0, "EP importance": 1000, OURS: 1000}
 """Methods and draws; the particles of the first depend on size and scale."""

@@ -166,7 +166,7 @@ def ordering_table(cells: pd.DataFrame) -> pd.DataFrame:
 
 
 def proposals(cells: pd.DataFrame) -> pd.DataFrame:
-    """What learning the covariance of theta's proposals changes: ESS (AR) and R-hat with and without it."""
+    """ESS (AR) and R-hat with a learned covariance of theta's proposals, and without one."""
     last = rhat_columns(cells)[-1]
     both = _with_both_proposals(cells)
     columns = pd.MultiIndex.from_product([["identity", "learned"], ["ess_ar_mean", last]])

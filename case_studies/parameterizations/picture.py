@@ -150,7 +150,7 @@ def moments(density: np.ndarray, grid: np.ndarray) -> tuple[np.ndarray, np.ndarr
 
 
 def shares(picture: Picture) -> pd.DataFrame:
-    """What an update of theta can do at best in each parameterization.
+    """The best that an update of theta can do in each parameterization.
 
     With exact draws of theta given the rest and of the rest given theta in turn, theta's lag-one autocorrelation is
     r = Var E(theta|rest) / Var(theta): one minus the share of the variance that is left given the rest. The chain of

@@ -49,13 +49,13 @@ SCHEMES = ("AA", "ASIS", "KHR", "SA", "SURR", OURS)
 """Rows of Tables 5 and 6, in the article's order, and ours."""
 
 PROPOSALS = ("identity", "learned", "own")
-"""Of theta: with a covariance that is a multiple of the identity, as in the article; with that of the tuning draws; or
+"""Proposals of theta: with a multiple of the identity as covariance, as in the article; with that of tuning draws; or
 as the method has it (SMMALA, pseudo-marginal)."""
 
 SIMULATED = "simulated"
 LATENT_UPDATES = {5: 1, 6: 5}
 SETTINGS = {"latent_updates": list(LATENT_UPDATES.values())}
-"""What a finished chain depends on besides the scale and the simulation's settings."""
+"""Settings that a finished chain depends on besides the scale and the simulation's settings."""
 
 
 class Cell(NamedTuple):

@@ -126,7 +126,7 @@ def operations(cells: pd.DataFrame) -> pd.DataFrame:
 
 
 def real(cells: pd.DataFrame) -> pd.DataFrame:
-    """What Figures 3 and 4 show, in numbers; the article gives none."""
+    """Numbers behind Figures 3 and 4; the article gives none."""
     rows = _rescaled(_with_problem(cells[cells["experiment"] == "real"])).set_index(["problem", "method"])
     scale = rows["draws"] / ARTICLE_DRAWS
     return pd.DataFrame(

@@ -116,7 +116,7 @@ def real_data(traces: pd.DataFrame, convergence: pd.DataFrame, data: str) -> Fig
 
 
 def autocorrelations(values: np.ndarray, largest: int) -> np.ndarray:
-    """Of lags from zero to the largest: (largest + 1,); zero for lags beyond the chain, one for what never moved."""
+    """Autocorrelations at lags from zero: (largest + 1,); zero for lags beyond the chain, one if it never moved."""
     centered = values - values.mean()
     square = float(centered @ centered)
     if square == 0.0:

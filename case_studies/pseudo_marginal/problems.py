@@ -24,7 +24,7 @@ __all__ = ["KERNELS", "LENGTHSCALE", "REAL", "SETTINGS", "VARIANCE", "Data", "Pr
 KERNELS = ("isotropic", "ARD")
 
 LENGTHSCALE, VARIANCE = 0.35, 2.08
-"""What the data are simulated with; section 4.1 says so, and section 4.2 says nothing else."""
+"""Length-scale and variance with which the data are simulated: section 4.1 says so, section 4.2 nothing else."""
 
 REAL = {"Breast": "breast", "Pima": "pima", "Abalone": "abalone"}
 """Names of the data sets in Figures 3 and 4, and in :mod:`pmgp.datasets`."""
@@ -33,7 +33,7 @@ SIMULATED_VARIANCE_PRIOR, REAL_VARIANCE_PRIOR = (1.2, 0.2), (1.1, 0.1)
 """Shape and rate of the gamma prior of sigma, in sections 4.2 and 4.4."""
 
 SETTINGS = {"lengthscale": LENGTHSCALE, "variance": VARIANCE, "jitter": JITTER}
-"""What the data depend on besides their seed."""
+"""Settings that the data depend on besides their seed."""
 
 
 class Data(NamedTuple):

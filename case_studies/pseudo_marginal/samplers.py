@@ -23,7 +23,7 @@ TARGET_ACCEPTANCE = 0.25
 
 
 class _State(NamedTuple):
-    """What the chain keeps: log p(theta) + log p^(y|theta), stored and never computed again, and the step size."""
+    """State of the chain: log p(theta) + log p^(y|theta), stored and never computed again, and the step size."""
 
     evaluate: Evaluator
     log_density: float

@@ -6,12 +6,9 @@ samplers run on several data sets, simulated with two length-scales.
 
 from __future__ import annotations
 
-from collections.abc import Iterator
 from functools import lru_cache
 from itertools import product
 from typing import Any, NamedTuple
-
-import pandas as pd
 
 from case_studies.pseudo_marginal import results, study
 from case_studies.pseudo_marginal.comparison import ARTICLE_DRAWS
@@ -20,6 +17,7 @@ from case_studies.pseudo_marginal.study import SIMULATED, Cell
 from case_studies.tools.chain import run_chain
 from case_studies.tools.provenance import made_by
 from case_studies.tools.scale import Scale
+from case_studies.tools.sensitivity import answered, write
 from case_studies.tools.stream import stream
 
 __all__ = ["Question", "questions", "run"]
@@ -72,14 +70,5 @@ def run(question: Question) -> dict[str, Any]:
     return question._asdict() | {"tune": scale.tune, "draws": scale.draws, "ess_ar": size} | kept | made_by(found)
 
 
-def _lines() -> Iterator[dict[str, Any]]:
-    for question in questions():
-        line = run(question)
-        print(*question, f"acceptance {line['acceptance']:.2f}, ESS {line['ess_ar']:.3g}", flush=True)
-        yield line
-
-
 if __name__ == "__main__":
-    pd.DataFrame(_lines()).to_csv(
-        results.FOLDER / "sensitivity.csv", index=False, float_format="%.6g", lineterminator="\n"
-    )
+    write(results.FOLDER, answered(questions(), run))

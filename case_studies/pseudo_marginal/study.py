@@ -60,7 +60,7 @@ LATENT_UPDATES = {"table 1": 1, "table 3": REPEATS, "real": 10}
 
 CHECKPOINTS = (1000, 2000, 5000, 10000)
 THINNING = 10
-"""Of the traces in Figures 3 and 4."""
+"""Thinning of the traces in Figures 3 and 4."""
 
 
 def _every(step: int, draws: int) -> tuple[int, ...]:
@@ -84,7 +84,7 @@ SCALES: dict[str, dict[str, Scale]] = {
 """Chains, tuning and draws of each experiment; ours are fewer than the article's on what is large."""
 
 FEW_CHAINS = 3
-"""Of simulated data with n = 200."""
+"""Number of chains for simulated data with n = 200."""
 
 
 class Cell(NamedTuple):

@@ -30,9 +30,9 @@ __all__ = [
 ]
 
 BINS = 100
-"""Of the coal data."""
+"""Number of bins of the coal data."""
 DISASTERS = 95
-"""Of the 191 that are seen."""
+"""Number of disasters that are seen, of 191."""
 FILES = {"pines": saplings.FILE, "image": "image.csv", "eeg": "eeg.csv.gz", "mnist": "mnist.npz"}
 
 GAUSSIANS = (
@@ -44,7 +44,7 @@ GAUSSIANS = (
 
 
 class Data(NamedTuple):
-    """What is seen, and what is held out.
+    """Data that are seen, and data that are held out.
 
     Attributes
     ----------

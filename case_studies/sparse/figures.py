@@ -19,7 +19,7 @@ __all__ = ["classes", "convergence", "image_scores", "maps", "moved", "rates"]
 
 RED, ORANGE = "#d1495b", "#e0a458"
 FIRST_YEAR = 1851.2
-"""Of the first disaster."""
+"""Year of the first disaster."""
 COLORS = (ACCENT, RED, ORANGE)
 METHODS = {"HMC": ACCENT, "Gibbs": RED, "tempered": ORANGE}
 Picture = dict[str, np.ndarray]

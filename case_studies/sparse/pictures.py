@@ -1,4 +1,4 @@
-"""What the article's figures show of chains, as numbers fit for JSON: rates and maps with bands, contours, scatter."""
+"""The article's figures of chains as numbers that fit JSON: rates and maps with bands, contours, scatter."""
 
 from __future__ import annotations
 
@@ -38,7 +38,7 @@ def of(
     inducing: tuple[np.ndarray, np.ndarray],
     draws: int,
 ) -> dict[str, Any]:
-    """What is to be drawn of a problem; without a process, the posterior has f itself.
+    """Return the numbers behind a problem's picture; without a process, the posterior has f itself.
 
     `inducing` are the inducing inputs, and those that they were optimized from.
     """

@@ -28,7 +28,7 @@ PRIORS = {
     "mnist": Priors((3.0, 3.0), (3.0, 3.0)),
 }
 CLASSES = Priors((1.1, 1.0), (1.1, 1.0))
-"""Of image, and of the other data with two classes."""
+"""Priors for image, and for the other data with two classes."""
 
 OUTPUTS = {"toy": 3, "mnist": 10}
 

@@ -24,7 +24,7 @@ __all__ = ["HELD", "At", "Replica", "TemperedParts", "exchanged", "exchanges", "
 
 WHITENED, INDUCING = np.inf, 0.0
 HELD = (INDUCING, WHITENED, 0.01, 1.0)
-"""What stays as it is where theta moves.
+"""Quantities that stay as they are where theta moves.
 
 The values u at the inducing inputs, or v = R^-1 u (Yu and Meng 2011); or what lies between: noisy copies of the latent
 values, whose variance this is in units of their own, and the whitened rest of v given these (Murray and Adams 2010).

@@ -83,7 +83,7 @@ def best(kind: type) -> pd.DataFrame:
 
 
 def picture(unit: Unit) -> dict[str, Any]:
-    """What there is to draw of a unit, at the largest scale at which it has been run."""
+    """Return the numbers behind a unit's picture, at the largest scale at which it has been run."""
     paths = [FOLDER / f"{scale}_{unit.name}.json" for scale in reversed(SCALES)]
     found = next(path for path in paths if path.is_file())
     stored = json.loads(found.read_text(encoding="utf-8"))["picture"]

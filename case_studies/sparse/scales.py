@@ -64,11 +64,11 @@ class Scale:
     kept: int
 
     def settings(self) -> dict[str, Any]:
-        """What all units have in common: the rest is of one data set, and :meth:`of` says it."""
+        """Settings that all units share; :meth:`of` adds those of a data set."""
         return {"seed": self.seed, "kept": self.kept}
 
     def of(self, name: str, method: str = "") -> dict[str, Any]:
-        """What a unit of a data set depends on."""
+        """Settings that a unit of a data set depends on."""
         size = self.size(name, method)
         return {"seen": self.seen.get(name, 0), "held_out": self.held_out.get(name, 0)} | size._asdict()
 
@@ -77,7 +77,7 @@ class Scale:
         return next(cell for cell in self.cells if (cell.problem, cell.kernel) == (problem, kernel))
 
     def steps(self, name: str) -> int:
-        """Of an optimization, in each stage."""
+        """Return the number of iterations of each stage of an optimization."""
         return self.iterations.get(name, 300)
 
     def size(self, name: str, method: str = "") -> Size:

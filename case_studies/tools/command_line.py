@@ -1,4 +1,4 @@
-"""What the command lines of the studies have in common."""
+"""Options and loops that the studies' command lines share."""
 
 from __future__ import annotations
 
@@ -51,7 +51,7 @@ def selected(units: Iterable[Any], wanted: Mapping[str, list | None]) -> list[An
 
 
 class Kinds(NamedTuple):
-    """Of the units of a study with a table for each kind of them.
+    """The kinds of units of a study, with a table for each.
 
     Attributes
     ----------

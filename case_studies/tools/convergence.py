@@ -11,7 +11,7 @@ __all__ = ["Moments", "moments_at", "rhat_at"]
 
 
 class Moments(NamedTuple):
-    """Of the first draws of one chain, at c checkpoints: what R-hat needs, so that the draws can be let go.
+    """Moments of one chain's first draws, at c checkpoints: R-hat needs no more, so that the draws can be let go.
 
     Attributes
     ----------

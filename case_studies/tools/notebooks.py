@@ -27,7 +27,7 @@ ROOT = Path(__file__).parents[1]
 TIMEOUT = 900
 """Seconds for a cell."""
 COLORS = 256
-"""Of a stored figure, which makes it a third as large."""
+"""Number of colors of a stored figure, which make it a third as large."""
 KEPT = ("text/html", "text/markdown", "text/latex", "image/png", "text/plain")
 """Kinds of outputs that are stored; of the first and the last, which say the same, the first."""
 VOLATILE = (

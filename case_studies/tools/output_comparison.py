@@ -27,7 +27,7 @@ CLOSE = (0.3, 0.5)
 FAR = (3.0, 0.9)
 """Largest absolute difference, and largest relative to the larger number."""
 SHARE = 0.1
-"""Of a cell's numbers, how many may be no closer than :data:`FAR`."""
+"""Share of a cell's numbers that may be no closer than :data:`FAR`."""
 SIZE = 0.1
 """Largest relative difference of a figure's width and height."""
 # Three numbers with points between them are a version, and words.
@@ -37,7 +37,7 @@ BARS = re.compile(f"[{BLOCKS}]")
 
 
 class Tables(HTMLParser):
-    """Of the tables in a piece of HTML: text of the heading cells above, and number of cells in each row."""
+    """Parser of the tables in a piece of HTML: text of their heading cells, and number of cells in each row."""
 
     def __init__(self, html: str) -> None:
         super().__init__()
@@ -69,7 +69,7 @@ class Tables(HTMLParser):
 
 
 class Shown(NamedTuple):
-    """What an output shows: its kind, its headings and shape or its size, and its text."""
+    """Summary of an output: its kind, its headings and shape or its size, and its text."""
 
     kind: str
     headings: list[str]

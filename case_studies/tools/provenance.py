@@ -1,4 +1,4 @@
-"""What made a result: the version of the package, the kind of machine, nothing that names it, and the random streams.
+"""Origin of a result: the version of the package, the kind of machine, nothing that names it, and the random streams.
 
 Lines whose column ``streams`` says :data:`STREAMS` have random numbers from :func:`case_studies.tools.stream.stream`,
 which depend on the seed and on the names of the cell alone. **Lines without an entry there, or in a table without that
@@ -31,5 +31,5 @@ def provenance() -> dict[str, str]:
 
 
 def made_by(result: Mapping[str, Any]) -> dict[str, str]:
-    """Of a finished result, the columns that :func:`provenance` gave it."""
+    """Return the columns of a finished result that :func:`provenance` gave it."""
     return {name: result[name] for name in ("version", "machine", "streams")}

@@ -1,4 +1,4 @@
-"""What moves a chain by one iteration: a scheme for theta with transitions of f between, or pseudo-marginal steps."""
+"""Samplers of theta and f: a scheme for theta with transitions of f in between, or pseudo-marginal steps."""
 
 from __future__ import annotations
 

@@ -33,7 +33,7 @@ class Scale:
     datasets: int
 
     def settings(self) -> dict[str, Any]:
-        """What a finished cell must have been made with, to count for this scale."""
+        """Settings with which a finished cell must have been made, to count for this scale."""
         return {key: value for key, value in asdict(self).items() if key != "datasets"}
 
 
@@ -41,4 +41,4 @@ COMPARATIVE_EVALUATION = {
     "quick": Scale("quick", 11, 4, 500, 2000, (100, 200, 500, 1000, 2000), 2),
     "paper": Scale("paper", 2013, 10, 5000, 20000, (1000, 2000, 5000, 10000, 20000), 10),
 }
-"""Of the studies that repeat this article; the seed is the same, and so are the data that they simulate."""
+"""Scales of the studies that repeat this article; the seed is the same, and so are the data that they simulate."""

@@ -22,7 +22,7 @@ __all__ = [
 ]  # fmt: skip
 
 VARIANCE = float(np.exp(2.0))
-"""Of f, called sigma in the article."""
+"""Variance of f, called sigma in the article."""
 
 LOG_LENGTHSCALES = (-3.0, -1.0)
 """Range of the uniform distribution that each length-scale's logarithm is drawn from."""
@@ -46,11 +46,11 @@ SETTINGS = {
     "thresholds": THRESHOLDS.tolist(),
     "noise": NOISE,
 }
-"""What the data depend on besides their seed."""
+"""Settings that the data depend on besides their seed."""
 
 
 class Simulated(NamedTuple):
-    """What a data set's four models have in common.
+    """Values that a data set's four models share.
 
     Attributes
     ----------
