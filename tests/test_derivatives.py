@@ -196,7 +196,7 @@ def assert_metric(density, theta, metric):
 
 def test_only_what_is_asked_for_is_compiled():
     parts = case_of("isotropic").parts
-    assert not hasattr(DifferentiableLatentModel(parts, gradient=False, metric=False), "_gradient")
+    assert not hasattr(DifferentiableLatentModel(parts, gradient=False, metric=False), "_likelihood_gradient")
     assert not hasattr(DifferentiableLatentModel(parts, metric=False), "_pushforward")
 
 

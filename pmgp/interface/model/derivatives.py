@@ -1,4 +1,8 @@
-"""Derivatives of a PyMC model's parts with respect to theta, for any covariance of `pymc.gp`, compiled by PyTensor."""
+"""Derivatives of a PyMC model's parts with respect to theta, for any covariance of `pymc.gp`.
+
+The gradient is put together from those of the parts: NumPy computes that through K in blocks of rows, and only the
+parameters of a likelihood need a function that PyTensor compiles. Metrics are compiled.
+"""
 
 from __future__ import annotations
 
@@ -6,7 +10,7 @@ from typing import Any
 
 import numpy as np
 import pytensor.tensor as pt
-from pytensor.gradient import grad, hessian, pushforward
+from pytensor.gradient import hessian, pushforward
 from pytensor.graph.traversal import ancestors
 from pytensor.tensor.variable import TensorVariable
 
@@ -27,7 +31,8 @@ class DifferentiableLatentModel:
         self.parts = parts
         with naming_missing_gradients("the hyper-parameters", 'operator="metropolis", the default, needs none'):
             if gradient:
-                self._gradient = self._compile_gradient()
+                parts.compile_theta_gradient()
+                self._likelihood_gradient = self._compile_likelihood_gradient()
             if metric:
                 self._pushforward = self._compile_pushforward()
                 self._curvature = self._compile_curvature()
@@ -51,9 +56,10 @@ class DifferentiableLatentModel:
 
         f is fixed. `covariance_bar` is symmetric, so its order in memory does not matter.
         """
-        fortran = covariance_bar.ndim == 2 and covariance_bar.flags.f_contiguous
-        bar = covariance_bar.T if fortran else np.ascontiguousarray(covariance_bar)
-        return self._gradient(bar, np.ascontiguousarray(mean_bar), np.ascontiguousarray(f), theta)[0]
+        total = self.parts.log_prior_gradient(theta) + self.parts.covariance_pullback(theta, covariance_bar, mean_bar)
+        if self._likelihood_gradient is not None:
+            total = total + self._likelihood_gradient(np.ascontiguousarray(f), theta)[1]
+        return total
 
     def pushforward(self, theta: np.ndarray) -> tuple[np.ndarray, np.ndarray]:
         """Return derivatives of m and K in each element of theta: (dimension, n) and (dimension, n, n)."""
@@ -65,19 +71,15 @@ class DifferentiableLatentModel:
         """Return minus the Hessian of log p(theta) + log p(y|f, theta) in theta, f fixed: (dimension, dimension)."""
         return self._curvature(np.ascontiguousarray(f), theta)[0]
 
-    def _log_density_of_parameters(self) -> TensorVariable:
-        """Return the graph of log p(theta), plus the terms of the likelihood that depend on theta."""
-        graphs, values = self.parts.graphs, set(self.parts.theta.values)
-        terms = [term.sum() for term in graphs.likelihood if values & set(ancestors([term]))]
-        return pt.add(graphs.log_prior, *terms) if terms else graphs.log_prior
+    def _likelihood_of_parameters(self) -> list[TensorVariable]:
+        """Return the sums of the likelihood's terms that depend on theta."""
+        values = set(self.parts.theta.values)
+        return [term.sum() for term in self.parts.graphs.likelihood if values & set(ancestors([term]))]
 
-    def _compile_gradient(self) -> Any:
-        graphs, f = self.parts.graphs, self.parts.latent_value
-        covariance_bar = pt.tensor("covariance_bar", shape=(None,) * graphs.covariance.ndim)
-        mean_bar = pt.vector("mean_bar")
-        inner = (covariance_bar * graphs.covariance).sum() + (mean_bar * graphs.mean).sum()
-        [total], theta = self.parts.theta.write([self._log_density_of_parameters() + inner])
-        return self.parts.compile_function([covariance_bar, mean_bar, f, theta], [grad(total, theta)])
+    def _compile_likelihood_gradient(self) -> Any:
+        """Return the likelihood and its gradient as a function of f and theta; None if it has no parameters."""
+        terms = self._likelihood_of_parameters()
+        return self.parts.theta.compile_gradient([self.parts.latent_value], pt.add(*terms, 0.0)) if terms else None
 
     def _compile_pushforward(self) -> Any:
         graphs = self.parts.graphs
@@ -90,7 +92,8 @@ class DifferentiableLatentModel:
         return self.parts.compile_function([direction, theta], changes)
 
     def _compile_curvature(self) -> Any:
-        [total], theta = self.parts.theta.write([self._log_density_of_parameters()])
+        terms = [self.parts.graphs.log_prior, *self._likelihood_of_parameters()]
+        [total], theta = self.parts.theta.write([pt.add(*terms, 0.0)])
         # 0 * theta gives a flat prior, which does not depend on theta, a derivative, which PyTensor requires.
         curvature = -hessian(total + 0.0 * theta.sum(), theta)
         return self.parts.compile_function([self.parts.latent_value, theta], [curvature])

@@ -157,7 +157,8 @@ class ThetaVector:
 
 
 def _naming_missing_gradients() -> AbstractContextManager[None]:
-    return naming_missing_gradients("the hyper-parameters", 'PseudoMarginal(proposal="mixture") needs none')
+    advice = 'PseudoMarginal(proposal="mixture") and operator="metropolis" of other step methods need none'
+    return naming_missing_gradients("the hyper-parameters", advice)
 
 
 def _numbers(theta: TensorVariable, outputs: list[TensorVariable]) -> NumberGraph | None:
