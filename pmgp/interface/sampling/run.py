@@ -286,10 +286,21 @@ def _recommended(model: pm.Model, options: dict[str, Any]) -> Recommendation:
 
 def _assembled(model: pm.Model, step: Steps | None, options: dict[str, Any]) -> BlockedStep | CompoundStep:
     """Return one step method for all variables, combined from the given ones and PyMC's own."""
-    compilation = _compilation(options)
-    given, selected = assign_step_methods(model, step)
-    made = instantiate_steppers(model, given, selected, compile_kwargs=compilation)
-    return CompoundStep(made) if isinstance(made, list) else made
+    made = _complete(model, step)
+    if not made:
+        given, selected = assign_step_methods(model, step)
+        made = instantiate_steppers(model, given, selected, compile_kwargs=_compilation(options))
+    return made if isinstance(made, BlockedStep | CompoundStep) else CompoundStep(made)
+
+
+def _complete(model: pm.Model, step: Steps | None) -> BlockedStep | CompoundStep | list[Any] | None:
+    """Return the steps if they move all variables, or None; to find others, PyMC derives the model's density first."""
+    steps = step if isinstance(step, list | tuple) else [step]
+    if not all(isinstance(one, BlockedStep | CompoundStep) for one in steps):
+        return None
+    if {value for one in steps for value in one.vars} != set(model.value_vars):
+        return None
+    return steps[0] if len(steps) == 1 else list(steps)
 
 
 def _compilation(options: dict[str, Any]) -> dict[str, Any] | None:
