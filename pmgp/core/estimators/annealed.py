@@ -100,16 +100,7 @@ class AnnealedImportanceSampling:
     def estimate(
         self, rng: np.random.Generator, approximation: Posterior, likelihood: Likelihood, draws: int | None = None
     ) -> WeightedParticles:
-        """Return an estimate from annealed particles.
-
-        Parameters
-        ----------
-        rng : numpy.random.Generator
-        approximation : Posterior
-        likelihood : Likelihood
-        draws : int, optional
-            Number of particles, instead of the estimator's own.
-        """
+        """Return an estimate from annealed particles; `draws` replaces the own number."""
         number = self.draws if draws is None else draws
         return self._weighed(approximation, *self._fresh(rng, approximation, likelihood, number))
 

@@ -121,16 +121,7 @@ class ImportanceSampling:
     def estimate(
         self, rng: np.random.Generator, approximation: Posterior, likelihood: Likelihood, draws: int | None = None
     ) -> WeightedParticles:
-        """Return an estimate from particles drawn from q.
-
-        Parameters
-        ----------
-        rng : numpy.random.Generator
-        approximation : Posterior
-        likelihood : Likelihood
-        draws : int, optional
-            Number of samples if this estimator's own is "auto".
-        """
+        """Return an estimate from particles drawn from q; `draws` counts where the own number is "auto"."""
         draws = number_of_draws(self.draws if draws is None else draws)
         paired = self._paired(draws)
         size = draws // 2 if paired else draws

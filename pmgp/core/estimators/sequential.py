@@ -152,16 +152,7 @@ class SequentialSampling:
     def estimate(
         self, rng: np.random.Generator, approximation: Posterior, likelihood: Likelihood, draws: int | None = None
     ) -> ResampledParticles:
-        """Return an estimate from particles that grow group by group.
-
-        Parameters
-        ----------
-        rng : numpy.random.Generator
-        approximation : Posterior
-        likelihood : Likelihood
-        draws : int, optional
-            Number of particles if this estimator's own is "auto".
-        """
+        """Return an estimate from particles that grow group by group; `draws` counts where the own number is "auto"."""
         return self._passed(rng, approximation, likelihood, draws, None)
 
     def estimate_given(

@@ -118,16 +118,7 @@ class PathSampling:
         likelihood: Likelihood,
         draws: int | None = None,
     ) -> SampledPaths:
-        """Draw and weight particles.
-
-        Parameters
-        ----------
-        rng : numpy.random.Generator
-        approximation : PrecisionPosterior
-        likelihood : Likelihood
-        draws : int, optional
-            Number of particles, in place of this estimator's own.
-        """
+        """Draw and weight particles; `draws` replaces the own number."""
         return self._walked(rng, approximation, likelihood, draws, None)
 
     def estimate_given(
