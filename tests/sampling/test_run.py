@@ -20,6 +20,10 @@ import pmgp
 from pmgp.interface.sampling import blocks, recorded_step
 from pmgp.interface.sampling.chains import recovered, seconds_spent
 from pmgp.interface.sampling.plain import from_bytes
+
+
+from pmgp.interface.sampling.run import _assembled
+from pmgp.interface.sampling.stored_chain import recovered, seconds_spent
 from pmgp.interface.sampling.stored_run import MANIFEST, Seed
 from tests.sampling.runs import QUIET, SETTINGS, assert_same_run, differing, is_running, kill_at, killed, resumed, size
 
@@ -400,3 +404,13 @@ def test_settings_out_of_range_are_refused(sample, settings, words):
 
 def test_no_process_is_left():
     assert multiprocessing.active_children() == []
+
+
+def test_variables_without_a_step_method_get_pymc_s():
+    with pm.Model() as model:
+        first, second = (pm.Bernoulli(name, 0.5) for name in ("first", "second"))
+        step, other = pm.BinaryMetropolis([first]), pm.BinaryMetropolis([second])
+    made = _assembled(model, step, {})
+    assert [value.name for method in made.methods for value in method.vars] == ["first", "second"]
+    assert made.methods[0] is step
+    assert _assembled(model, [step, other], {}).methods == [step, other]
