@@ -139,7 +139,7 @@ def test_rows_that_are_there_are_kept_and_missing_tools_tried_again(tmp_path, mo
 
 
 @pytest.mark.slow
-@pytest.mark.parametrize("tool", [name for name, tool in peers.TOOLS.items() if tool.package == "pmgp"])
+@pytest.mark.parametrize("tool", ["pmgp", "plain pseudo-marginal", "AA"])
 def test_schemes_of_this_package_sample_as_they_are(problem, tool):
     seconds, idata = peers.TOOLS[tool].prepare(problem)(peers.FIRST, peers.FIRST, 1)
     assert seconds > 0.0

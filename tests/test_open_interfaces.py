@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from functools import cache
 from typing import NamedTuple
 
 import arviz as az
@@ -29,6 +30,7 @@ def model() -> pm.Model:
     return result
 
 
+@cache
 def exact_moments() -> tuple[float, float]:
     """Mean and standard deviation of the log variance: p(y|theta) is an integral over an orthant."""
     log_variance = np.linspace(-4.0, 5.5, 400)

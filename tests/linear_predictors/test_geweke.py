@@ -10,7 +10,6 @@ import pymc as pm
 import pytest
 
 from pmgp.core.approximations import Laplace
-from pmgp.core.estimators import ImportanceSampling
 from pmgp.core.marginal.evaluation import Evaluator
 from pmgp.core.marginal.pseudo_marginal import Frozen, PseudoMarginalChain, State
 from pmgp.core.markov import PathSampling, SparsePattern
@@ -77,13 +76,13 @@ def largest_change(estimator, spoil=lambda parts: None, iterations: int = 4) -> 
     return float(np.max(np.abs(changes.mean(axis=0)) / (changes.std(axis=0) / np.sqrt(REPLICATES))))
 
 
-PATHS, IMPORTANCE = PathSampling(3, width=2, threshold=1.0), ImportanceSampling(3, antithetic=False)
+PATHS = PathSampling(3, width=2, threshold=1.0)
 
 
 @pytest.mark.slow
-@pytest.mark.parametrize("estimator", [PATHS, IMPORTANCE], ids=["paths", "importance"])
-def test_joint_distribution_is_kept(estimator):
-    assert largest_change(estimator) < 0.75 * BOUND
+def test_joint_distribution_is_kept():
+    """Importance samples have the core's test (`markov/`)."""
+    assert largest_change(PATHS) < 0.75 * BOUND
 
 
 def turn_the_trend(parts: LatentGaussianModel) -> None:

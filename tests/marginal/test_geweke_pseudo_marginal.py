@@ -27,8 +27,7 @@ FEWER = 3000
 
 
 @pytest.mark.slow
-@pytest.mark.parametrize("delayed_acceptance", [True, False])
-@pytest.mark.parametrize("draws", [1, 4])
+@pytest.mark.parametrize(("delayed_acceptance", "draws"), [(True, 4), (False, 1)])
 def test_joint_distribution_is_kept(delayed_acceptance, draws):
     scheme = PseudoMarginalChain(ImportanceSampling(draws), delayed_acceptance=delayed_acceptance, refresh_every=3)
     assert change_score(scheme) < BOUND

@@ -53,7 +53,7 @@ def evidence_on_grid(
     weights = np.exp(-0.5 * np.square(grid) / variance) * width / np.sqrt(2.0 * np.pi * variance)
     total = 0.0
     for time in range(size):
-        terms = np.array([likelihood.subset(slice(time, time + 1)).log_likelihood(x[None] + mean) for x in grid])
+        terms = likelihood.subset(slice(time, time + 1)).log_likelihood(grid[:, None] + mean)
         largest = terms.max()
         weights = (step @ weights if time else weights) * np.exp(terms - largest)
         total += largest + np.log(weights.sum())

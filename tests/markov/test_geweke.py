@@ -87,8 +87,11 @@ REFRESHED = PseudoMarginalChain(PathSampling(2, width=1, threshold=1.0), latent_
 
 
 @pytest.mark.slow
-@pytest.mark.parametrize("estimator", [PATHS, ImportanceSampling(3, antithetic=False)], ids=["paths", "importance"])
-@pytest.mark.parametrize("delayed_acceptance", [True, False])
+@pytest.mark.parametrize(
+    ("estimator", "delayed_acceptance"),
+    [(PATHS, True), (ImportanceSampling(3, antithetic=False), False)],
+    ids=["paths", "importance"],
+)
 def test_joint_distribution_is_kept(estimator, delayed_acceptance):
     assert (
         largest_change(PseudoMarginalChain(estimator, delayed_acceptance=delayed_acceptance, refresh_every=2)) < BOUND

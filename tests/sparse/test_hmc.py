@@ -13,7 +13,7 @@ import pmgp
 from pmgp.core.adaptation.squared_jumps import SquaredJumps
 from pmgp.core.adaptation.step_size import StepSize
 from tests.confirmation import confirmed
-from tests.sparse.problems import TARGETS, X, gaussian, poisson, sparse
+from tests.sparse.problems import TARGETS, X, gaussian, poisson, sparse, value_and_gradient
 from tests.theta_updates import agreement
 
 NOISE = 0.4
@@ -115,14 +115,9 @@ def hamiltonian_moments(Z, settings):
     return agreement.moments(agreement.sample(model, step=pmgp.steps.SparseHMC(model=model), **settings))
 
 
-@pytest.fixture(scope="module")
-def at_all_points():
-    """The same with all points as inducing inputs, where the target is the posterior."""
-    return hamiltonian_moments(X, LONG)
-
-
 @pytest.mark.slow
-def test_with_all_points_as_inducing_inputs_it_agrees_with_the_pseudo_marginal_chain(at_all_points, posterior):
+def test_with_all_points_as_inducing_inputs_it_agrees_with_the_pseudo_marginal_chain(posterior):
+    at_all_points = hamiltonian_moments(X, LONG)
     assert min(m.ess for m in (*at_all_points.values(), *posterior.values())) > 1000
     assert agreement.distance(at_all_points, posterior) < 4.0
 
@@ -133,13 +128,14 @@ def test_with_few_inducing_inputs_it_does_not(posterior):
     assert agreement.distance(hamiltonian_moments(X[[0, 9]], SHORT), posterior) > 4.0
 
 
-@pytest.mark.slow
-def test_pymc_s_own_sampler_has_the_same_target(at_all_points):
-    """NUTS compiles the graph that SparseHMC takes to pieces."""
-    model, _ = sparse(X, jitter=1e-8)
-    found = agreement.moments(agreement.sample(model, nuts={"target_accept": 0.95}, **SETTINGS))
-    assert min(m.ess for m in found.values()) > 400
-    assert agreement.distance(found, at_all_points) < 4.0
+def test_the_target_and_its_gradient_are_those_of_pymc(step, rng):
+    """PyMC differentiates the graph that SparseHMC takes to pieces."""
+    value, gradient, size = value_and_gradient(sparse(X[::3])[0])
+    for _ in range(3):
+        point = rng.standard_normal(size)
+        found, slopes = step.function(point)
+        np.testing.assert_allclose(found, value(point), rtol=1e-9)
+        np.testing.assert_allclose(slopes, gradient(point), rtol=1e-7, atol=1e-9)
 
 
 @pytest.mark.full

@@ -113,20 +113,19 @@ def test_a_restored_state_brings_them_along(approximated, tune, draws):
 
 
 @pytest.mark.slow
-@pytest.mark.parametrize("iterations", [100, 1], ids=["optimized", "begun"])
-def test_however_good_they_are_the_target_is_the_posterior_where_all_points_are_inducing(posterior, iterations):
-    assert agreement.distance(approximated_moments(iterations), posterior) < 4.0
+def test_though_they_have_only_begun_the_target_is_the_posterior_where_all_points_are_inducing(posterior):
+    assert agreement.distance(approximated_moments(), posterior) < 4.0
 
 
 @pytest.mark.slow
 def test_without_the_jacobian_it_is_not(posterior, monkeypatch):
     monkeypatch.setattr(GaussianFit, "log_jacobian", 0.0)
-    assert agreement.distance(approximated_moments(100), posterior) > 4.0
+    assert agreement.distance(approximated_moments(), posterior) > 4.0
 
 
-def approximated_moments(iterations):
+def approximated_moments():
     model, process = sparse(X, jitter=1e-8)
-    found = optimized(model, process, max_iterations=iterations, start={"lengthscale": 3.0})
+    found = optimized(model, process, max_iterations=1, start={"lengthscale": 3.0})
     step = pmgp.steps.SparseGibbs(model=model, approximation=found)
     return agreement.moments(agreement.sample(model, step=step, tune=500, draws=2000, random_seed=6))
 

@@ -47,6 +47,8 @@ CLASSES = (
 )
 COUNTS = {"n_cholesky", "n_inverse", "n_matmul", "n_evaluations"}
 every_method = pytest.mark.parametrize("method", METHODS)
+# One of each class, as options are the core's concern.
+every_class = pytest.mark.parametrize("method", ["slice-laplace", "metropolis v1", "hmc v2", "smmala", "rmhmc"])
 X = np.linspace(0.0, 4.0, 12)[:, None]
 COUNTS_SEEN = np.random.default_rng(5).poisson(2.0, size=12)
 
@@ -93,10 +95,8 @@ def sample(model, step, **settings):
 # State
 
 
-@pytest.mark.representatives(
-    "1-slice", "1-metropolis v1", "1-hmc v1", "1-rmhmc", "29-slice-laplace", "29-metropolis v2"
-)
-@every_method
+@pytest.mark.representatives("1-metropolis v1", "1-hmc v2", "1-rmhmc", "29-slice-laplace", "30-smmala")
+@every_class
 @pytest.mark.parametrize("saved", [1, TUNE - 1, TUNE, TUNE + 5])
 def test_a_restored_state_repeats_the_next_draws(method, saved):
     step, start = started(method)
@@ -146,7 +146,7 @@ def test_the_state_is_small_and_keeps_what_it_holds(method):
     assert cloudpickle.dumps(state) == before
 
 
-@every_method
+@every_class
 def test_step_sizes_are_frozen_after_tuning(method):
     step, start = started(method)
     point, _ = advance(step, start, 0, TUNE + 1)
@@ -176,7 +176,7 @@ def test_pickled_steps_continue_identically(method):
     assert_array_equal(advance(twin, point, TUNE + 3, TUNE + 9)[1], expected)
 
 
-@every_method
+@every_class
 def test_the_given_point_is_left_alone(method):
     step, start = started(method)
     points = [start]
@@ -191,8 +191,8 @@ def test_the_given_point_is_left_alone(method):
 # pm.sample
 
 
-@pytest.mark.representatives("slice", "metropolis isotropic", "metropolis v2", "hmc v1")
-@every_method
+@pytest.mark.representatives("slice-laplace", "metropolis v1")
+@every_class
 def test_sample_stats(method):
     idata = sample(known_theta(), step_of(method))
     names = set(idata["sample_stats"].data_vars)
@@ -203,8 +203,7 @@ def test_sample_stats(method):
     assert not np.array_equal(idata["posterior"]["f"][0], idata["posterior"]["f"][1])
 
 
-@pytest.mark.representatives("slice", "hmc isotropic")
-@every_method
+@pytest.mark.parametrize("method", ["slice", "hmc isotropic"])
 def test_same_seed_same_trace(method):
     first, second = (sample(known_theta(), step_of(method))["posterior"]["f"] for _ in range(2))
     assert_array_equal(first, second)
@@ -338,8 +337,8 @@ def test_settings_out_of_range(make, message):
         make(known_theta())
 
 
-@pytest.mark.representatives("slice", "hmc v1")
-@every_method
+@pytest.mark.representatives("hmc v2")
+@every_class
 def test_a_covariance_that_is_not_one(method):
     with pm.Model() as model:
         scale = pm.HalfNormal("scale", initval=1.5)
@@ -407,7 +406,7 @@ def truth() -> np.ndarray:
 
 
 @pytest.mark.slow
-@pytest.mark.parametrize("method", ["slice", "metropolis v2", "hmc v2", "smmala", "rmhmc"])
+@pytest.mark.parametrize("method", ["hmc v2", "smmala"])
 def test_posterior_beside_a_slice_sampler_for_theta(method):
     model = moving_theta()
     steps = [METHODS[method](model=model), pm.Slice([model["scale"]], model=model)]

@@ -65,12 +65,9 @@ LATENT: dict[str, Callable[..., Any]] = {
     "hmc v2": lambda **kw: pmgp.steps.LatentHMC(mass="prior", **kw),
     "smmala": pmgp.steps.LatentSMMALA,
 }
-QUICK = ("ancillary", "interweaving", "surrogate", "joint")
-# One case for each code path: the step methods share one class, so that every scheme and every operator is here once.
-every_scheme = pytest.mark.parametrize(
-    "scheme",
-    [*QUICK, *(pytest.param(name, marks=pytest.mark.slow) for name in ("sufficient-hmc", "interweaving-smmala"))],
-)
+# One case for each code path: the step methods share one class, so that every kind of scheme is here once, one of them
+# with derivatives.
+every_scheme = pytest.mark.parametrize("scheme", ["interweaving-smmala", "surrogate", "joint"])
 every_class = pytest.mark.parametrize(
     "kind", [pmgp.steps.Surrogate, pytest.param(pmgp.steps.Ancillary, marks=pytest.mark.slow)]
 )
@@ -189,7 +186,7 @@ def test_a_restored_state_repeats_the_next_draws(steps, other_steps, start, sche
         assert_array_equal(advance(restored, point, saved, saved + 8)[1], expected)
 
 
-@pytest.mark.representatives("0-40-ancillary", "0-40-surrogate", "38-48-ancillary")
+@pytest.mark.representatives("0-40-surrogate")
 @every_scheme
 @pytest.mark.parametrize(("begin", "end"), [(0, TUNE), (TUNE - 2, TUNE + 8)])
 def test_everything_that_changes_is_in_the_state(steps, start, scheme, begin, end):
@@ -212,7 +209,8 @@ def test_nothing_is_learned_after_tuning(steps, start, scheme):
     assert cloudpickle.dumps(steps.sampling_state.methods[0].adaptations) == before
 
 
-@every_scheme
+# Without derivatives, which Numba would compile for most of the time that this file takes; see `test_pickling.py`.
+@pytest.mark.parametrize("scheme", ["interweaving", "surrogate", "joint"])
 @pytest.mark.parametrize("saved", [0, TUNE + 3])
 def test_pickled_steps_continue_identically(probit_model, start, scheme, saved):
     """As users run them: interpreted, PyTensor lays results out in another order once a function has been pickled."""
@@ -297,7 +295,7 @@ def test_an_f_that_was_moved_beside_it_is_taken_up(steps, start, scheme):
     assert step._synchronized(point | {"f": f}).latent.f is f
 
 
-@every_scheme
+@pytest.mark.parametrize("scheme", ["sufficient", "interweaving", "surrogate", "joint"])
 def test_accepted_means_that_theta_moved(steps, start, scheme):
     """A refused proposal leaves the very same f, so that steps for f start from what they know."""
     step = steps.methods[0]

@@ -27,12 +27,20 @@ Row = dict[str, str]
 
 
 class Table(NamedTuple):
-    """The heading of the first column, the rows, the other columns, and the outcomes of a row in some of these."""
+    """The heading of the first column, the rows, the other columns, and the outcomes of a row in some of these.
+
+    The columns of a family read the same parts of a model.
+    """
 
     heading: str
     rows: tuple[str, ...]
     columns: tuple[str, ...]
     outcomes: Callable[[str, Sequence[str]], list[str]]
+    families: tuple[tuple[str, ...], ...]
+
+
+JOINT = ("PM", "PM Laplace", "PM AIS")
+GIVEN_THETA = ("AA", "slice", "SA", "MH", "ASIS", "HMC", "SURR", "SMMALA", "KHR")
 
 
 def _of_models(heading: str, builders: dict[str, Callable[[], pm.Model]]) -> Table:
@@ -45,7 +53,7 @@ def _of_models(heading: str, builders: dict[str, Callable[[], pm.Model]]) -> Tab
             for column in columns
         ]
 
-    return Table(heading, tuple(builders), (*STEPS, PREDICT), outcomes)
+    return Table(heading, tuple(builders), (*STEPS, PREDICT), outcomes, (JOINT, GIVEN_THETA, (PREDICT,)))
 
 
 def _outcome_of_feature(name: str, column: str) -> str:
@@ -65,6 +73,7 @@ TABLES: dict[str, Table] = {
         tuple(FEATURES),
         tuple(COLUMNS),
         lambda name, columns: [_outcome_of_feature(name, column) for column in columns],
+        (tuple(COLUMNS),),
     ),
 }
 PREDICTED = ("probability", "complement", "probabilities", "mean")
@@ -84,24 +93,16 @@ def _works(outcome: str) -> bool:
     return outcome == YES or all(name.split("_")[-1] in PREDICTED for name in outcome.split(", "))
 
 
-FAMILIES = (
-    ("PM",),
-    ("PM Laplace", "PM AIS"),
-    ("AA", "SA", "ASIS", "SURR", "KHR"),
-    ("slice", "MH", "HMC", "SMMALA"),
-    (PREDICT,),
-)
-"""Columns whose step methods read the same parts of a model."""
-
-
 def differences(table: Table, place: int, expected: Row) -> Row:
-    """Return the cells of a row that are not as written down, of one column from each family, which take turns.
+    """Return the cells of a row that are not as written down.
 
-    What the row says is refused is run in every column.
+    Of the columns of each family that work, one is run, in turns; all that the row says is refused is run.
     """
-    chosen = {family[place % len(family)] for family in FAMILIES}
-    columns = [column for column in table.columns if column in chosen or expected[column] == NO]
-    found = row(table, expected[table.heading], columns)
+    chosen = {column for column in table.columns if expected[column] == NO}
+    for family in table.families:
+        working = [column for column in family if column not in chosen]
+        chosen |= {working[place % len(working)]} if working else set()
+    found = row(table, expected[table.heading], [column for column in table.columns if column in chosen])
     return {column: value for column, value in found.items() if value != expected[column]}
 
 

@@ -21,9 +21,9 @@ from tests.theta_updates.gibbs_geweke import z_score
 BOUND = 4.0
 
 OPERATORS = (RandomWalk(), HamiltonianMonteCarlo(max_leapfrog=3), ManifoldLangevin())
-EVERY_OPERATOR = [
-    scheme(operator) for scheme in (SufficientScheme, AncillaryScheme, InterweavingScheme) for operator in OPERATORS
-]
+EVERY_OPERATOR = [scheme(operator) for scheme in (SufficientScheme, AncillaryScheme) for operator in OPERATORS]
+# Interweaving makes the moves of both, one after the other.
+INTERWOVEN = InterweavingScheme(HamiltonianMonteCarlo(max_leapfrog=3))
 CONJUGATE = [SufficientScheme(variance=VARIANCE), InterweavingScheme(ManifoldLangevin(), VARIANCE)]
 # A poor approximation of p(f|y, theta) makes weights uneven, and a good one must do as well.
 RANDOM_WALKS = [SurrogateScheme(), JointScheme(approximation=POOR), JointScheme()]
@@ -36,12 +36,12 @@ def name_of(scheme: Scheme) -> str:
 
 
 def test_every_scheme_is_tested():
-    tested = {type(scheme).__name__ for scheme in [*EVERY_OPERATOR, *RANDOM_WALKS]}
+    tested = {type(scheme).__name__ for scheme in [*EVERY_OPERATOR, INTERWOVEN, *RANDOM_WALKS]}
     assert tested == set(schemes.__all__) - {"Scheme"}
 
 
 @pytest.mark.slow
-@pytest.mark.parametrize("scheme", [*EVERY_OPERATOR, *CONJUGATE, *RANDOM_WALKS], ids=name_of)
+@pytest.mark.parametrize("scheme", [*EVERY_OPERATOR, INTERWOVEN, *CONJUGATE, *RANDOM_WALKS], ids=name_of)
 def test_joint_distribution_is_kept(scheme):
     assert z_score(scheme) < BOUND
 
