@@ -20,10 +20,7 @@ import pmgp
 from pmgp.interface.sampling import blocks, recorded_step
 from pmgp.interface.sampling.chains import recovered, seconds_spent
 from pmgp.interface.sampling.plain import from_bytes
-
-
 from pmgp.interface.sampling.run import _assembled
-from pmgp.interface.sampling.stored_chain import recovered, seconds_spent
 from pmgp.interface.sampling.stored_run import MANIFEST, Seed
 from tests.sampling.runs import QUIET, SETTINGS, assert_same_run, differing, is_running, kill_at, killed, resumed, size
 
