@@ -295,12 +295,12 @@ def _assembled(model: pm.Model, step: Steps | None, options: dict[str, Any]) -> 
 
 def _complete(model: pm.Model, step: Steps | None) -> BlockedStep | CompoundStep | list[Any] | None:
     """Return the steps if they move all variables, or None; to find others, PyMC derives the model's density first."""
-    steps = step if isinstance(step, list | tuple) else [step]
+    steps: list[Any] = list(step) if isinstance(step, list | tuple) else [step]
     if not all(isinstance(one, BlockedStep | CompoundStep) for one in steps):
         return None
     if {value for one in steps for value in one.vars} != set(model.value_vars):
         return None
-    return steps[0] if len(steps) == 1 else list(steps)
+    return steps[0] if len(steps) == 1 else steps
 
 
 def _compilation(options: dict[str, Any]) -> dict[str, Any] | None:
