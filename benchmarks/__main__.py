@@ -14,6 +14,7 @@ from rich.console import Console
 
 import pmgp
 from benchmarks import (
+    accelerator,
     classes,
     cluster,
     efficiency,
@@ -253,6 +254,13 @@ TABLES: dict[str, tuple[Table, ...]] = {
     "tiles": (
         Table("Tiles: processor time of a product with K by JAX over NumPy's, one core", (), lambda *_: tiles.rows()),
         Table("Devices: a product with K on two devices of one host", (), lambda *_: tiles.device_rows()),
+    ),
+    "accelerator": (
+        Table(
+            "Accelerator: a sweep, the chain, products and deep training on JAX's device, beside NumPy on the CPU",
+            (),
+            lambda *_: accelerator.rows(),
+        ),
     ),
     "threads": (
         Table(

@@ -19,7 +19,7 @@ from threadpoolctl import threadpool_limits
 from pmgp.interface.covariance.tiled import TiledCovariance
 from pmgp.interface.graphs.compilation import Compiler
 
-__all__ = ["device_rows", "rows"]
+__all__ = ["device_rows", "products", "rows", "seconds_of"]
 
 POINTS, DIMENSION = 10_000, 8
 COLUMNS = (1, 8, 32)
@@ -31,9 +31,9 @@ def rows() -> Iterator[dict[str, Any]]:
     """Processor seconds of a product with JAX, over that with NumPy, for each kernel and number of columns."""
     with threadpool_limits(1):
         for name, kernel in KERNELS.items():
-            functions, vectors = _products(kernel), np.random.default_rng(1).normal(size=(POINTS, max(COLUMNS)))
+            functions, vectors = products(kernel), np.random.default_rng(1).normal(size=(POINTS, max(COLUMNS)))
             for columns in COLUMNS:
-                numpy, double, single = _seconds(functions, vectors[:, :columns], process_time)
+                numpy, double, single = seconds_of(functions, vectors[:, :columns], process_time)
                 ratios = {"JAX, float64, over NumPy": double / numpy, "JAX, float32, over NumPy": single / numpy}
                 yield {"kernel": name, "n": POINTS, "columns": columns, "NumPy, seconds": numpy, **ratios}
 
@@ -46,7 +46,7 @@ def device_rows() -> Iterator[dict[str, Any]]:
     yield json.loads(done.stdout.splitlines()[-1])
 
 
-def _products(kernel: type, devices: Any = None) -> list[Callable[[np.ndarray], Any]]:
+def products(kernel: type, devices: Any = None) -> list[Callable[[np.ndarray], Any]]:
     """Return products by NumPy, by JAX, and by JAX in float32."""
     from pmgp.core.tiles.devices import mesh_of
     from pmgp.interface.tiles.from_graph import JaxTiledCovariance
@@ -61,7 +61,7 @@ def _products(kernel: type, devices: Any = None) -> list[Callable[[np.ndarray], 
     return [moments.kernel.product, *(one.quick_kernel(one.moments(at)).product for one in made)]
 
 
-def _seconds(functions: list[Callable[..., Any]], vectors: np.ndarray, clock: Callable[[], float]) -> list[float]:
+def seconds_of(functions: list[Callable[..., Any]], vectors: np.ndarray, clock: Callable[[], float]) -> list[float]:
     """Return the least time of each function, which take turns."""
     for function in functions:
         function(vectors)
@@ -75,9 +75,9 @@ def _seconds(functions: list[Callable[..., Any]], vectors: np.ndarray, clock: Ca
 
 
 def _on_devices() -> dict[str, Any]:
-    one, two = (_products(KERNELS["squared exponential"], devices)[1] for devices in (None, "all"))
+    one, two = (products(KERNELS["squared exponential"], devices)[1] for devices in (None, "all"))
     load = os.getloadavg()[0]
-    seconds = _seconds([one, two], np.random.default_rng(1).normal(size=(POINTS, 8)), perf_counter)
+    seconds = seconds_of([one, two], np.random.default_rng(1).normal(size=(POINTS, 8)), perf_counter)
     figures = {"one device, seconds": seconds[0], "two, seconds": seconds[1], "times faster": seconds[0] / seconds[1]}
     return {"n": POINTS, "columns": 8, **figures, "load before": load}
 

@@ -2,11 +2,14 @@
 
 from __future__ import annotations
 
+from time import process_time
+
 import numpy as np
 import pytest
 from numpy.testing import assert_allclose
 
 from benchmarks import (
+    accelerator,
     evidence,
     first_draw,
     gradient,
@@ -162,3 +165,10 @@ def test_time_series_are_sampled_by_both():
         assert row["n"] == 40
         assert 0.0 < row["ESS/s"] < np.inf
     assert time_series.measure("counts", models["counts"], "nuts", draws=20, tune=20)["method"] == "nuts"
+
+
+def test_a_sweep_on_jax_s_device_is_timed_beside_lapack_s():
+    row = accelerator.sweep_row(30, process_time)
+    assert row["what"] == "sweep"
+    assert row["n"] == 30
+    assert_allclose(row["ratio"], row["seconds"] / row["its seconds"])

@@ -18,7 +18,6 @@ jax = pytest.importorskip("jax")
 from pmgp.core.dense_jax.gaussians import JaxApproximation  # noqa: E402
 from pmgp.interface.dense_jax import model as jax_model  # noqa: E402
 from pmgp.interface.dense_jax.covariance import JaxCovariance  # noqa: E402
-from pmgp.interface.dense_jax.model import JaxModel  # noqa: E402
 from pmgp.steps import JaxMatrices  # noqa: E402
 from tests.quick_compilation import quick_compilation  # noqa: E402, F401
 
@@ -115,7 +114,7 @@ def test_a_run_goes_on_after_an_interruption(labels, tmp_path, monkeypatch):
 
 def covariances(model):
     parts = take_apart(model)
-    return parts, JaxCovariance(parts.latent_prior.mean, parts.latent_prior.covariance, parts.theta, None)
+    return parts, JaxCovariance(parts.latent_prior.mean, parts.latent_prior.covariance, parts.theta)
 
 
 def test_covariances_and_their_gradients_are_numpy_s():
@@ -134,15 +133,17 @@ def test_covariances_and_their_gradients_are_numpy_s():
         parts.refresh_data()
 
 
-def test_a_pickled_model_is_at_home_where_it_is_read(labels):
-    parts, covariance = covariances(labels)
-    made = JaxModel(parts, covariance)
-    sent = cloudpickle.dumps(made)
+def test_a_pickled_step_method_is_at_home_where_it_is_read(labels):
+    with labels:
+        step = pmgp.PseudoMarginal(backend=JaxMatrices("cpu:0"))
+    theta, made = step.latent_model.initial_theta, step._computed
+    sent = cloudpickle.dumps(step)
+    assert made.prior(theta).size == N
     # As in a forked process, which has another number.
     made._process = -1
     with pytest.raises(RuntimeError, match="cores=1"):
-        made.prior(parts.initial_theta)
-    assert cloudpickle.loads(sent).prior(parts.initial_theta).size == N
+        made.prior(theta)
+    assert cloudpickle.loads(sent)._computed.prior(theta).size == N
 
 
 def refused(model, **arguments):
@@ -154,7 +155,8 @@ def refused(model, **arguments):
     ("arguments", "words"),
     [
         ({"backend": "torch"}, "unknown backend 'torch'; known are jax, numpy"),
-        ({"backend": JaxMatrices("gpu")}, "JAX finds none here, but cpu"),
+        ({"backend": JaxMatrices("gpu")}, "here. Install JAX for that device"),
+        ({"backend": JaxMatrices("cpu:7")}, "device='cpu:7'"),
         ({"backend": "jax", "estimator": "annealed"}, 'AnnealedImportanceSampling use backend="numpy"'),
         ({"backend": "jax", "estimator": "orthant"}, 'OrthantSampling use backend="numpy"'),
         ({"backend": "jax", "estimator": "sequential"}, 'SequentialSampling use backend="numpy"'),

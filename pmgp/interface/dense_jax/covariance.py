@@ -15,6 +15,7 @@ from pytensor.tensor.variable import TensorVariable
 
 from pmgp.core.dense_jax.gaussians import JaxPrior
 from pmgp.core.dense_jax.programs import in_double, program
+from pmgp.interface.dense_jax.devices import device_of
 from pmgp.interface.model.theta_vector import ThetaVector
 from pmgp.interface.tiles.jax_functions import jax_function
 
@@ -34,21 +35,30 @@ class JaxCovariance:
     mean, covariance : variables
         Graphs of the value variables.
     theta : ThetaVector
-    device : jax.Device or None
-        None for the one that JAX chooses.
+    device : str, optional
+        See `devices.device_of`.
 
     Raises
     ------
+    ValueError
+        If JAX has no such device.
     UnsupportedGraphError
         If PyTensor has no JAX function for an operation.
     """
 
-    def __init__(self, mean: TensorVariable, covariance: TensorVariable, theta: ThetaVector, device: Any) -> None:
+    def __init__(
+        self, mean: TensorVariable, covariance: TensorVariable, theta: ThetaVector, device: str | None = None
+    ) -> None:
         graphs, self._theta = theta.write([mean, covariance])
         self._data = [one for one in ancestors(graphs) if isinstance(one, SharedVariable)]
         self._inputs: list[Any] = [one.type() for one in self._data]
         self._graphs = clone_replace(graphs, dict(zip(self._data, self._inputs, strict=True)))
-        self._device = device
+        self._device_name = device
+
+    @cached_property
+    def device(self) -> Any:
+        """The device that holds K."""
+        return device_of(self._device_name)
 
     def __call__(self, theta: np.ndarray) -> JaxPrior:
         """Return p(f|theta)."""
@@ -76,7 +86,7 @@ class JaxCovariance:
 
     def _at(self, theta: np.ndarray) -> tuple[Any, tuple[Any, ...]]:
         with jax.enable_x64(True):
-            placed = jax.device_put(np.asarray(theta, dtype=float), self._device)
+            placed = jax.device_put(np.asarray(theta, dtype=float), self.device)
         return placed, tuple(one.get_value(borrow=True) for one in self._data)
 
     @cached_property
@@ -93,5 +103,5 @@ class JaxCovariance:
         return _Programs(program()(moments), program()(pullback))
 
     def __getstate__(self) -> dict[str, Any]:
-        """Leave compiled programs behind."""
-        return {name: value for name, value in self.__dict__.items() if name != "_programs"}
+        """Leave the device and compiled programs behind, which belong to this process."""
+        return {name: value for name, value in self.__dict__.items() if name not in ("_programs", "device")}

@@ -8,16 +8,20 @@ from typing import Any
 import jax
 
 
-def device_of(given: Any) -> Any:
-    """Return the device of the given name, a given device, or for None the one that JAX chooses."""
-    if given is not None and not isinstance(given, str):
-        return given
+def device_of(name: str | None) -> Any:
+    """Return the device of a name, such as "cpu" or "gpu:1", or for None the one that JAX chooses.
+
+    Raises
+    ------
+    ValueError
+        If JAX has no such device here.
+    """
+    platform, _, number = (name or "").partition(":")
     try:
-        return jax.devices(given)[0]
-    except RuntimeError as error:
-        seen = ", ".join(sorted({device.platform for device in jax.devices()}))
+        return jax.devices(platform or None)[int(number or 0)]
+    except (RuntimeError, IndexError, ValueError) as error:
         raise ValueError(
-            f"device={given!r}: JAX finds none here, but {seen}. Install JAX for that device, such as "
+            f"device={name!r}: JAX has {', '.join(map(str, jax.devices()))} here. Install JAX for that device, such as "
             'pip install "jax[cuda13]" for NVIDIA, or leave device out'
         ) from error
 

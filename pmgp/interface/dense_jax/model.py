@@ -32,11 +32,11 @@ class JaxModel:
         self._process = os.getpid()
 
     @classmethod
-    def within(cls, parts: LatentGaussianModel, device: Any, memory: float | None) -> Self:
+    def within(cls, parts: LatentGaussianModel, device: str | None, memory: float | None) -> Self:
         """Return a model whose matrices fit into the memory of a device, or into the given bytes of it."""
         prior, theta = parts.latent_prior, parts.initial_theta
         covariance = JaxCovariance(prior.mean, prior.covariance, parts.theta, device)
-        has = memory_of(device) if memory is None else memory
+        has = memory_of(covariance.device) if memory is None else memory
         one = 8 * len(parts.initial_moments[0]) ** 2
         if PLENTY * one > has:
             needed = HELD * one + max(GRADIENT * one, covariance.temporary(theta))

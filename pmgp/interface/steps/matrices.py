@@ -44,8 +44,8 @@ class JaxMatrices:
 
     Parameters
     ----------
-    device : str or jax.Device, optional
-        Such as ``"gpu"``; by default the device that JAX chooses.
+    device : str, optional
+        Such as ``"gpu"``, or ``"gpu:1"`` for the second one; by default the device that JAX chooses.
     memory : float, optional
         Bytes that the chain may take there; by default all that the device has.
 
@@ -70,7 +70,7 @@ class JaxMatrices:
     (1, 20, 20)
     """
 
-    device: Any = None
+    device: str | None = None
     memory: float | None = None
 
     def __post_init__(self) -> None:
@@ -89,10 +89,9 @@ class JaxMatrices:
                 f'backend="jax" takes one latent vector with a covariance matrix, and {parts.latent_name} has {kind}: '
                 'use backend="numpy", which is the default'
             )
-        from pmgp.interface.dense_jax.devices import device_of
         from pmgp.interface.dense_jax.model import JaxModel
 
-        return JaxModel.within(parts, device_of(self.device), self.memory)
+        return JaxModel.within(parts, self.device, self.memory)
 
     def supports(self, estimator: Estimator) -> bool:
         """Return whether an estimate is a mean of weights of draws from q, or q's own."""

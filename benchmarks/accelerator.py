@@ -1,0 +1,119 @@
+"""What JAX's device makes of a sweep, the exact chain, products with K and deep training, beside NumPy and LAPACK.
+
+Without an accelerator the device is the CPU, and the rows say so. There JAX has one thread, and the clock is that of
+the process; elsewhere it is that of the wall, and data sets go up to 20,000 points.
+"""
+
+from __future__ import annotations
+
+import os
+from collections.abc import Callable, Iterator
+from time import perf_counter, process_time
+from typing import Any
+
+import numpy as np
+from threadpoolctl import threadpool_limits
+
+import pmgp
+from benchmarks import tiles
+from benchmarks.iteration import lapack_seconds
+from benchmarks.problems import synthetic
+
+__all__ = ["chain_row", "deep_row", "product_row", "rows", "sweep_row"]
+
+ON_CPU, ELSEWHERE = (400, 1000), (400, 2000, 5000, 20_000)
+# NumPy's chain and LAPACK are not asked for more points than this.
+COMPARED = 5000
+REPETITIONS = 20
+# From this number of points on, chains are shorter.
+MANY = 1000
+Clock = Callable[[], float]
+
+
+def rows() -> Iterator[dict[str, Any]]:
+    """Seconds on the device, seconds of what it is compared with on the CPU, and the ratio."""
+    os.environ["XLA_FLAGS"] = f"{os.environ.get('XLA_FLAGS', '')} --xla_cpu_multi_thread_eigen=false"
+    import jax
+
+    device = jax.devices()[0]
+    on_cpu = device.platform == "cpu"
+    sizes, clock = (ON_CPU, process_time) if on_cpu else (ELSEWHERE, perf_counter)
+    name = "CPU: JAX finds no accelerator" if on_cpu else device.device_kind
+    with threadpool_limits(1):
+        for make in (sweep_row, chain_row):
+            for n in sizes:
+                yield _with_device(make(n, clock), name)
+        for row in (product_row(clock), deep_row(clock)):
+            yield _with_device(row, name)
+
+
+def _with_device(row: dict[str, Any], device: str) -> dict[str, Any]:
+    return row | {"device": device, "load": os.getloadavg()[0]}
+
+
+def _row(what: str, n: int, seconds: float, beside: str = "", theirs: float = np.nan) -> dict[str, Any]:
+    ratio = seconds / theirs
+    return {"what": what, "n": n, "seconds": seconds, "beside": beside, "its seconds": theirs, "ratio": ratio}
+
+
+def sweep_row(n: int, clock: Clock) -> dict[str, Any]:
+    """A factorization of B and the diagonal of its inverse, beside LAPACK's dpotrf and dtrtri."""
+    import jax
+
+    from pmgp.core.dense_jax.gaussians import JaxPrior
+
+    X = np.random.default_rng(0).normal(size=(n, 2))
+    squares = np.square(X).sum(axis=1)
+    K = np.exp(-0.5 * np.maximum(squares[:, None] + squares - 2.0 * X @ X.T, 0.0)) + np.eye(n)
+    with jax.enable_x64(True):
+        conditioned = JaxPrior(np.zeros(n), jax.numpy.asarray(K)).conditioning()
+    times = []
+    for _ in range(REPETITIONS):
+        start = clock()
+        conditioned.on(np.zeros(n), np.ones(n))
+        assert len(conditioned.inverse_diagonal) == n
+        times.append(clock() - start)
+    calls = sum(lapack_seconds(n)) if n <= COMPARED else np.nan
+    return _row("sweep", n, float(np.median(times[1:])), "dpotrf and dtrtri, one core", calls)
+
+
+def chain_row(n: int, clock: Clock) -> dict[str, Any]:
+    """An iteration of the exact chain for labels, after tuning, beside NumPy's with the same draws."""
+    tune, draws = (200, 90) if n < MANY else (60, 45)
+    seconds = _iteration("jax", n, clock, tune, draws)
+    numpy = _iteration("numpy", n, clock, tune, draws) if n <= COMPARED else np.nan
+    return _row("iteration of the chain", n, seconds, "NumPy's, one core", numpy)
+
+
+def _iteration(backend: str, n: int, clock: Clock, tune: int, draws: int) -> float:
+    with synthetic(n).model() as model:
+        step = pmgp.PseudoMarginal(estimator="importance", backend=backend)
+        step.setup_chain(np.random.default_rng(1), tune, draws)
+    point, times = model.initial_point(), []
+    for number in range(tune + draws):
+        if number == tune:
+            step.stop_tuning()
+        start = clock()
+        point, _ = step.step(point)
+        times.append(clock() - start)
+    # The first iterations compile the programs that only sampling needs.
+    return float(np.mean(times[tune + draws // 3 :]))
+
+
+def product_row(clock: Clock) -> dict[str, Any]:
+    """A product of K in tiles with eight vectors, beside NumPy's."""
+    functions = tiles.products(tiles.KERNELS["Matern 5/2"])[:2]
+    vectors = np.random.default_rng(1).normal(size=(tiles.POINTS, 8))
+    numpy, found = tiles.seconds_of(functions, vectors, clock)
+    return _row("product with K, 8 vectors, float64", tiles.POINTS, found, "NumPy's, one core", numpy)
+
+
+def deep_row(clock: Clock, n: int = 5000, steps: int = 1000) -> dict[str, Any]:
+    """A step of training of a deep process with two layers, whose programs an earlier fit has compiled."""
+    X = np.random.default_rng(0).normal(size=(n, 4))
+    for _ in range(2):
+        process = pmgp.deep.RandomFeatureGP(steps=steps, random_state=1)
+        start = clock()
+        process.fit(X, np.sin(X[:, 0]), progressbar=False)
+        seconds = clock() - start
+    return _row("step of deep training", n, seconds / steps)
