@@ -58,7 +58,8 @@ def raised(covariance: Any, jitter: float) -> Any:
 def condition(covariance: Any, prior_mean: Any, linear: Any, precision: Any) -> tuple[Any, Any, Any]:
     """Return the factor of B, q's mean, and the log-determinant of B, which is NaN where B is indefinite."""
     root = jnp.sqrt(precision)
-    factor = cholesky(_raised(root[:, None] * covariance * root, 1.0), symmetrize_input=False)
+    # The identity is added as a matrix: XLA fuses that with the products, and copies B if its diagonal is changed.
+    factor = cholesky(root[:, None] * covariance * root + jnp.eye(len(root)), symmetrize_input=False)
     solved = _solved(factor, (root * (covariance @ (linear - precision * prior_mean)))[:, None])[:, 0]
     return factor, prior_mean + solved / root, 2.0 * jnp.log(jnp.diagonal(factor)).sum()
 
@@ -66,7 +67,10 @@ def condition(covariance: Any, prior_mean: Any, linear: Any, precision: Any) -> 
 @program()
 def inverse_diagonal(factor: Any) -> Any:
     """Return the diagonal of B^-1, given the factor of B: (n,)."""
-    return jnp.square(inverse_of_triangle(factor, _smallest(factor))).sum(axis=0)
+    # The norms of the columns of the factor's inverse, whose parts need not be put together.
+    parts = _inverse_in_parts(factor, _smallest(factor))
+    upper, across, lower = (jnp.square(part).sum(axis=0) for part in parts)
+    return jnp.concatenate([upper + across, lower])
 
 
 @program(static_argnames="informative")
@@ -117,14 +121,18 @@ def shifted_bar(bar: Any, shift: Any, alpha: Any) -> Any:
 
 def inverse_of_triangle(factor: Any, smallest: int) -> Any:
     """Return L^-1, by halves down to a size: its lower left block is -L_22^-1 L_21 L_11^-1."""
-    n = len(factor)
-    if n <= smallest:
-        return triangular_solve(factor, jnp.eye(n), left_side=True, lower=True)
-    half = n // 2
+    if len(factor) <= smallest:
+        return triangular_solve(factor, jnp.eye(len(factor)), left_side=True, lower=True)
+    upper, across, lower = _inverse_in_parts(factor, smallest)
+    return jnp.block([[upper, jnp.zeros((len(upper), len(lower)))], [across, lower]])
+
+
+def _inverse_in_parts(factor: Any, smallest: int) -> tuple[Any, Any, Any]:
+    """Return the upper left, lower left and lower right block of L^-1."""
+    half = len(factor) // 2
     upper = inverse_of_triangle(factor[:half, :half], smallest)
     lower = inverse_of_triangle(factor[half:, half:], smallest)
-    across = -lower @ (factor[half:, :half] @ upper)
-    return jnp.block([[upper, jnp.zeros((half, n - half))], [across, lower]])
+    return upper, -lower @ (factor[half:, :half] @ upper), lower
 
 
 def _smallest(matrix: Any) -> int:
