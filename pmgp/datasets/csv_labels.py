@@ -177,7 +177,8 @@ def _advice(cells: pd.Series, values: Sequence[str]) -> str:
     if (numbers != np.floor(numbers)).any():
         return (
             "Measurements like these are the target of a regression, which pmgp run does not do: with Gaussian noise, "
-            "PyMC's pm.gp.Marginal needs no sampling of latent values; for other noise, write the model in PyMC and "
+            "PyMC's pm.gp.Marginal needs no sampling of latent values, and pmgp.sample, pmgp.find_map and pmgp.predict "
+            "take it; for other noise, write the model in PyMC and "
             "sample it with pmgp.PseudoMarginal"
         )
     suggestions = ["for ordered grades, --likelihood ordinal"] if len(values) <= MAX_ORDERED else []

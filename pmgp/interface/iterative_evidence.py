@@ -12,12 +12,13 @@ from pmgp.core.iterative.bars import CovarianceBar
 from pmgp.core.iterative.gaussian import EvidenceEstimate, IterativeEvidence
 from pmgp.core.iterative.laplace import IterativeLaplace
 from pmgp.core.iterative.preconditioners.random_pivots import random_pivots, random_points
+from pmgp.core.iterative.settings import suitable_rank
 from pmgp.core.iterative.ulisse import Ulisse
 from pmgp.core.numerics.threads import suitable_threads, threads_limited
 from pmgp.interface.backends import NumpyTiles, backend_of
 from pmgp.interface.covariance.tiled import Backend, TiledMoments
 from pmgp.interface.graphs.numpy_operations import UnsupportedGraphError
-from pmgp.interface.iterative_laplace import LaplaceDensity, suitable_rank
+from pmgp.interface.iterative_laplace import LaplaceDensity
 from pmgp.interface.model.latent_gaussian import ModelError
 from pmgp.interface.model.observed_normal import gaussian_observations, observed_normal
 from pmgp.interface.model.points import value_point
@@ -96,16 +97,23 @@ class IterativeDensity:
         """How the last products were computed, in words."""
         return f"in tiles, {self._covariance.computed}"
 
-    def estimate(self, rng: np.random.Generator, theta: np.ndarray) -> EvidenceEstimate:
-        """Estimate the log-density of y, with points for the preconditioner drawn at theta.
+    def estimate(
+        self, rng: np.random.Generator, theta: np.ndarray, points: np.ndarray | None = None
+    ) -> EvidenceEstimate:
+        """Estimate the log-density of y, with points for the preconditioner that are given, or drawn at theta.
 
         There is no value if the solver fails.
         """
         moments = self._noisy(theta)
         kernel, exact = self._covariance.quick_kernel(moments), moments.kernel.product
-        points = random_points(kernel, self.rank, rng)
+        if points is None:
+            points = random_points(kernel, self.rank, rng)
         y = self._y - moments.mean
         return self._method.estimate(rng, kernel, moments.noise, y, points, checked_by=exact)
+
+    def points(self, rng: np.random.Generator, theta: np.ndarray) -> np.ndarray:
+        """Return points for the preconditioner that are drawn at theta: (m,)."""
+        return random_points(self._noisy(theta).kernel, self.rank, rng)
 
     def refresh_data(self) -> None:
         """Read the inputs again, as `pymc.set_data` may have changed them."""

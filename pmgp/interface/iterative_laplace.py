@@ -11,24 +11,13 @@ import pymc as pm
 from pmgp.core.iterative.gaussian import EvidenceEstimate
 from pmgp.core.iterative.laplace import IterativeLaplace
 from pmgp.core.iterative.preconditioners.random_pivots import random_points
+from pmgp.core.iterative.settings import suitable_rank
 from pmgp.core.likelihoods.base import SiteLikelihood
 from pmgp.interface.backends import NumpyTiles
 from pmgp.interface.covariance.tiled import Backend
 from pmgp.interface.model.latent_gaussian import ModelError
 from pmgp.interface.model.taking_apart import take_apart
 from pmgp.interface.model.tiled_prior import TiledPrior, refuse_constant_inputs
-
-# Preconditioners of higher rank cost more than the iterations that they save.
-LARGEST_RANK = 500
-
-
-def suitable_rank(rank: int | None, size: int) -> int:
-    """Return the rank of a preconditioner for n points: a tenth of them, and at most 500, if none is given."""
-    if rank is None:
-        return min(LARGEST_RANK, max(size // 10, 1))
-    if not 1 <= rank <= size:
-        raise ValueError(f"rank must be at least 1 and at most the number of points, {size}, not {rank}")
-    return rank
 
 
 class LaplaceDensity:

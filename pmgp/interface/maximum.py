@@ -5,23 +5,36 @@ from __future__ import annotations
 from functools import partial
 from typing import Any, NamedTuple
 
+import arviz as az
 import numpy as np
 import pymc as pm
 import pytensor.tensor as pt
+import xarray as xr
 from pymc.util import get_default_varnames
 from pytensor.graph.traversal import ancestors
+from pytensor.tensor.variable import TensorVariable
 from scipy.optimize import OptimizeResult, minimize
 
 from pmgp.core import approximations
 from pmgp.core.approximations import Differentiable, ExpectationPropagation, Laplace
 from pmgp.core.gaussians import Posterior
+from pmgp.core.iterative.settings import Iterative, solver_of
 from pmgp.core.marginal.evidence_gradient import evidence_gradient
 from pmgp.core.numerics.threads import suitable_threads, threads_limited
 from pmgp.core.registry import resolve
 from pmgp.interface.graphs.compilation import CompiledWhenCalled
+from pmgp.interface.importance.targets import MarginalTarget
 from pmgp.interface.model.latent_gaussian import LatentGaussianModel
+from pmgp.interface.model.observed_normal import gaussian_observations, observed_values
 from pmgp.interface.model.points import value_point
 from pmgp.interface.model.taking_apart import take_apart
+from pmgp.interface.observed_maximum import (
+    LARGEST_FACTORIZED,
+    by_factorization,
+    by_solutions,
+    density_of,
+    log_prior_of,
+)
 from pmgp.interface.steps.starts import unusable_start
 
 # The gradient holds only at the fixed point. Fits are therefore tighter than in a chain, which is exact regardless.
@@ -44,20 +57,25 @@ class Maximum(NamedTuple):
         The approximation's log p(y|theta).
     log_prior : float
         Log p(theta) on theta's own scale, without Jacobian.
-    approximation : Posterior
+    approximation : Posterior or None
         q(f) at the maximum; ``approximation.sample(rng, size)`` draws from it. If there are several latent vectors,
-        they follow one another in f.
+        they follow one another in f. It is None for multivariate normal observations, which need no approximation.
     converged : bool
     message : str
-        Message of the optimizer.
+        Message of the optimizer; how near the maximum is, for an iterative solver.
     """
 
     point: dict[str, np.ndarray]
     log_evidence: float
     log_prior: float
-    approximation: Posterior
+    approximation: Posterior | None
     converged: bool
     message: str
+
+    @property
+    def trace(self) -> xr.DataTree:
+        """A trace with the point as its only draw, for :func:`pmgp.predict` with multivariate normal observations."""
+        return az.from_dict({"posterior": {name: np.asarray(value)[None, None] for name, value in self.point.items()}})
 
     def __repr__(self) -> str:
         """Return the figures, and the point with arrays shown by their shapes."""
@@ -80,14 +98,20 @@ def find_map(
     prior: bool = True,
     start: dict[str, Any] | None = None,
     latent: Any = None,
+    solver: Iterative | str = "auto",
     max_iterations: int = 200,
     compile_kwargs: dict[str, Any] | None = None,
+    progressbar: bool = False,
 ) -> Maximum:
     """Maximize log p~(y|theta) + log p(theta), with f integrated out approximately.
 
     As in `pymc.find_MAP`, the prior density is that on theta's own scale: the optimizer works on the unconstrained
     scale, but the Jacobian of the transformation is left out. Unlike `pymc.find_MAP`, this function integrates f out,
     so that the maximum is not at a degenerate theta.
+
+    For multivariate normal observations, such as those of `pymc.gp.Marginal`, log p(y|theta) is exact up to 5,000 of
+    them. With more, gradients come from iterative solutions of linear systems, without an n by n matrix. The message
+    then says how much their noise moves the maximum.
 
     Parameters
     ----------
@@ -104,10 +128,15 @@ def find_map(
         Hyper-parameter values to start from, as in :func:`pmgp.marginal.log_likelihood`.
     latent : variable or str, or a sequence of them, optional
         The variables that form f, if other multivariate normal variables are hyper-parameters.
+    solver : {"auto", "cholesky", "iterative"} or pmgp.marginal.Iterative
+        For multivariate normal observations only: whether gradients take a Cholesky factorization, or are estimated
+        with iterative solutions.
     max_iterations : int
-        Largest number of iterations of L-BFGS.
+        Largest number of iterations of L-BFGS, or of BFGS along estimated gradients.
     compile_kwargs : dict, optional
         Passed to PyTensor, as in `pymc.sample`.
+    progressbar : bool
+        Whether to show the number of gradients; with an iterative solver only.
 
     Returns
     -------
@@ -119,6 +148,10 @@ def find_map(
         If the model is not of the form that `PseudoMarginal` needs.
     ValueError
         If the approximation is unknown, or the objective is not finite at the start.
+    NotConvergedError
+        If an iterative solver reaches its cap at the start or the end. The message gives the residual and advice.
+    MemoryError
+        If an iterative solver needs more than its `memory`.
 
     References
     ----------
@@ -134,6 +167,11 @@ def find_map(
     Maximum(log evidence -5.37, log prior -3.25, converged, at lengthscale = 0.263, variance = 7.03, f of shape (20,))
     """
     model = pm.modelcontext(model)
+    observed = gaussian_observations(model) if latent is None else None
+    if observed is not None:
+        return _of_observations(model, observed, prior, start, solver, max_iterations, compile_kwargs, progressbar)
+    if solver != "auto":
+        raise ValueError(f"solver={solver!r} is for multivariate normal observations; this model has latent values")
     method = TIGHT.get(approximation) if isinstance(approximation, str) else None
     method = method or resolve(approximation, approximations.NAMES, Differentiable, "approximation")
     values = value_point(model, start)
@@ -147,6 +185,40 @@ def find_map(
         raise ValueError(unusable_start(parts, found.x))
     point = _natural_point(model, parts, found.x, q.mean)
     return Maximum(point, q.log_evidence, objective.log_prior(found.x)[0], q, bool(found.success), str(found.message))
+
+
+def _of_observations(
+    model: pm.Model,
+    observed: TensorVariable,
+    prior: bool,
+    start: dict[str, Any] | None,
+    solver: Iterative | str,
+    max_iterations: int,
+    compile_kwargs: dict[str, Any] | None,
+    progressbar: bool,
+) -> Maximum:
+    """Maximize for multivariate normal observations."""
+    values = value_point(model, start)
+    size = len(observed_values(model, observed))
+    chosen = solver_of(solver, size, LARGEST_FACTORIZED)
+    source: Any
+    if chosen is None:
+        source = MarginalTarget(model, observed, compile_kwargs)
+    else:
+        source = density_of(model, chosen, compile_kwargs)
+    theta, log_prior = source.theta, log_prior_of(model, observed, source.theta)
+    used = log_prior if prior else lambda at: (0.0, np.zeros_like(at))
+    with threads_limited(suitable_threads(size)):
+        if chosen is None:
+            found = by_factorization(source, used, theta.ravel(values), max_iterations)
+        else:
+            beginning = None if start is None else theta.ravel(values)
+            found = by_solutions(source, used, beginning, max_iterations, progressbar)
+    variables = get_default_varnames(model.unobserved_value_vars, include_transformed=False)
+    outputs = model.compile_fn(variables, inputs=model.value_vars)(values | theta.unravel(found.theta))
+    point = {variable.name: value for variable, value in zip(variables, outputs, strict=True)}
+    at = log_prior(found.theta)[0]
+    return Maximum(point, found.log_evidence, at, None, found.converged, found.message)
 
 
 def _maximize(objective: Objective, theta: np.ndarray, max_iterations: int) -> OptimizeResult:

@@ -101,11 +101,14 @@ class LatentTarget:
 
 
 class MarginalTarget:
-    """The posterior of a model with multivariate normal observations, such as those of `pymc.gp.Marginal`."""
+    """The posterior of a model with multivariate normal observations, such as those of `pymc.gp.Marginal`.
+
+    `theta` makes vectors of points and points of vectors.
+    """
 
     def __init__(self, model: pm.Model, observed: TensorVariable, compile_kwargs: dict | None = None) -> None:
         parts = observed_normal(model, observed, compile_kwargs)
-        self._theta, self._theta_prior, self._y = parts.theta, parts.theta_prior, parts.y
+        self.theta, self._theta_prior, self._y = parts.theta, parts.theta_prior, parts.y
         self._prior = LatentPrior(str(observed.name), parts.mean, parts.covariance, parts.theta)
         self._prior.refresh_data()
         self.size = len(self._y)
@@ -113,14 +116,20 @@ class MarginalTarget:
     def density(self, theta: np.ndarray) -> tuple[float, np.ndarray]:
         """Return log p(theta) p(y|theta), with its gradient."""
         log_prior = self._theta_prior(theta)
-        prior = self._prior(theta).factorized() if np.isfinite(log_prior) else None
+        if not np.isfinite(log_prior):
+            return -np.inf, np.zeros_like(theta)
+        value, gradient = self.evidence(theta)
+        return log_prior + value, self._theta_prior.gradient(theta) + gradient
+
+    def evidence(self, theta: np.ndarray) -> tuple[float, np.ndarray]:
+        """Return log p(y|theta) with its gradient; minus infinity if the covariance is indefinite."""
+        prior = self._prior(theta).factorized()
         if prior is None:
             return -np.inf, np.zeros_like(theta)
         weighted = prior.solve(self._y - prior.mean)
         # Here (a a' - C^-1) / 2 overwrites the inverse.
         covariance_bar = linalg.add_outer(np.multiply(prior.inverse, -0.5, out=prior.inverse), weighted)
-        gradient = self._prior.pullback(theta, covariance_bar, weighted)
-        return log_prior + prior.log_density(self._y), self._theta_prior.gradient(theta) + gradient
+        return prior.log_density(self._y), self._prior.pullback(theta, covariance_bar, weighted)
 
     def weighed(self, rng: np.random.Generator, theta: np.ndarray) -> Weighed:
         """Weigh theta with p(y|theta), which needs one factorization and no estimate."""
@@ -130,8 +139,8 @@ class MarginalTarget:
 
     def unravel(self, theta: np.ndarray, f: np.ndarray | None) -> dict[str, np.ndarray]:
         """Return the values of the model's value variables by name."""
-        return self._theta.unravel(theta)
+        return self.theta.unravel(theta)
 
     def ravel(self, point: dict[str, np.ndarray]) -> np.ndarray:
         """Return theta from a point of the model."""
-        return self._theta.ravel(point)
+        return self.theta.ravel(point)

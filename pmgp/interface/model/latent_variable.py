@@ -257,7 +257,7 @@ def _instead(model: pm.Model) -> str:
     if any(_made_by(rv, MvNormalRV) for rv in model.observed_RVs):
         return (
             "the multivariate normal one is observed. In a model of pm.gp.Marginal the latent values are integrated "
-            "out, and PyMC's NUTS samples its hyper-parameters"
+            "out: PyMC's NUTS samples its hyper-parameters, and so do pmgp.sample and pmgp.importance"
         )
     for rv in model.free_RVs:
         if isinstance(rv.owner.op, ZeroSumNormalRV):

@@ -38,5 +38,10 @@ def observed_normal(model: pm.Model, observed: TensorVariable, compile_kwargs: d
     theta = ThetaVector(theta_values(model, []), model.initial_point(), Compiler(compile_kwargs))
     theta.refuse(theta.discrete)
     mean, covariance = model.replace_rvs_by_values(list(observed.owner.op.dist_params(observed.owner)))
-    y = np.asarray(model.rvs_to_values[observed].eval(), dtype=float)
-    return ObservedNormal(theta, ThetaPrior(model.logp(vars=others, sum=False), theta), mean, covariance, y)
+    prior = ThetaPrior(model.logp(vars=others, sum=False), theta)
+    return ObservedNormal(theta, prior, mean, covariance, observed_values(model, observed))
+
+
+def observed_values(model: pm.Model, observed: TensorVariable) -> np.ndarray:
+    """Return the observations as an array (n,)."""
+    return np.asarray(model.rvs_to_values[observed].eval(), dtype=float)

@@ -7,7 +7,7 @@ works.
 
 from __future__ import annotations
 
-from collections.abc import Callable, Sequence
+from collections.abc import Callable, Iterable, Sequence
 from typing import Any
 
 import numpy as np
@@ -163,7 +163,7 @@ class Conditional:
         """Return L^-1 (f - m) for draws of f at the old inputs, (k, n) -> (n, k)."""
         return self.prior.whiten(f).T
 
-    def pointwise(self, whitened: np.ndarray) -> list[tuple[slice, np.ndarray, np.ndarray]]:
+    def pointwise(self, whitened: np.ndarray) -> Iterable[tuple[slice, np.ndarray, np.ndarray]]:
         """Return mean and variance at the new inputs, block by block: arrays of shapes (k, m) and (m,)."""
         return [(block, *self._moments(block, whitened)) for block in self._blocks]
 
@@ -182,7 +182,7 @@ class Conditional:
         with np.errstate(all="ignore"):
             covariance -= projected.T @ projected
         normals = rng.standard_normal((whitened.shape[1], covariance.shape[0]))
-        return parts.mean[new] + whitened.T @ projected + normals @ np.tril(_factor(covariance, scale)).T
+        return parts.mean[new] + whitened.T @ projected + normals @ np.tril(factor(covariance, scale)).T
 
     def _projected(self, block: slice) -> tuple[Parts, slice, np.ndarray]:
         """Return L^-1 K between old and new inputs, of shape (n, m)."""
@@ -192,7 +192,8 @@ class Conditional:
         return parts, new, self.prior.project(cross.T)
 
 
-def _factor(covariance: np.ndarray, scale: float) -> np.ndarray:
+def factor(covariance: np.ndarray, scale: float) -> np.ndarray:
+    """Return the lower Cholesky factor, with the smallest jitter relative to `scale` that suffices."""
     diagonal = np.einsum("ii->i", covariance)
     added = 0.0
     for relative in RELATIVE_JITTERS:

@@ -15,25 +15,35 @@ from pytensor.graph.replace import clone_replace
 from pytensor.graph.rewriting.utils import rewrite_graph
 from pytensor.tensor.variable import TensorVariable
 
+from pmgp.core.iterative.settings import Iterative
 from pmgp.interface.model.latent_gaussian import ModelError
 from pmgp.interface.model.time_series import is_process
 from pmgp.interface.prediction.averages import number_of_nodes
 from pmgp.interface.prediction.known_process import KnownProcess
 from pmgp.interface.prediction.latent_process import FEWEST_POINTS, LARGEST, Conditional, LatentProcess, Moments
 from pmgp.interface.prediction.latent_rows import LatentRows
+from pmgp.interface.prediction.observed_process import ObservedProcess
 from pmgp.interface.prediction.state_process import StateConditional, StateProcess
 
 
 class LatentProcesses:
     """The processes of the latent vectors, at the same inputs X (n, d).
 
-    Their moments depend on the free variables `theta`. The user may pass the processes themselves, `known`.
+    Their moments depend on the free variables `theta`. The user may pass the processes themselves, `known`. With
+    `solver`, systems of the covariance of observations are solved iteratively.
     """
 
-    def __init__(self, rows: LatentRows, theta: list[TensorVariable], known: Sequence[KnownProcess] = ()) -> None:
+    def __init__(
+        self,
+        rows: LatentRows,
+        theta: list[TensorVariable],
+        known: Sequence[KnownProcess] = (),
+        solver: Iterative | None = None,
+    ) -> None:
         self.rows = rows
         self.theta = theta
-        self._processes, self._rows = _shared(rows, theta, known)
+        self._solver = solver
+        self._processes, self._rows = _shared(rows, theta, known, solver)
         self.inputs: list[Any] = []
         for process in self._processes:
             self.inputs += [variable for variable in process.inputs if variable not in self.inputs]
@@ -57,6 +67,18 @@ class LatentProcesses:
         nodes = number_of_nodes(self.rows.number)
         return min(smallest, max(FEWEST_POINTS, LARGEST // (self.rows.number * nodes)))
 
+    @property
+    def solved(self) -> str:
+        """How linear systems are solved, in words."""
+        if self._solver is None:
+            return "by a Cholesky factorization"
+        return f"by preconditioned conjugate gradients, to {self._solver.tolerance:g} posterior standard deviations"
+
+    def noise(self, theta: list[np.ndarray], Xnew: np.ndarray) -> np.ndarray:
+        """Return the variances of the noise of observations at new inputs, (m,); zero for latent vectors."""
+        [process] = self._processes
+        return process.noise(theta, Xnew) if isinstance(process, ObservedProcess) else np.zeros(len(Xnew))
+
     def compile(self, Xnew: np.ndarray, theta: list[np.ndarray]) -> None:
         """Compile functions for inputs of this kind."""
         for process in self._processes:
@@ -69,9 +91,11 @@ class LatentProcesses:
 
 
 def _shared(
-    rows: LatentRows, theta: list[TensorVariable], given: Sequence[KnownProcess]
+    rows: LatentRows, theta: list[TensorVariable], given: Sequence[KnownProcess], solver: Iterative | None
 ) -> tuple[Sequence[LatentProcess | StateProcess], list[list[int]]]:
     """Return the different processes, and the rows that belong to each."""
+    if rows.observed is not None:
+        return [ObservedProcess(rows.variables[0], theta, given, solver)], [[0]]
     if rows.single:
         [f] = rows.variables
         return [StateProcess(f, theta) if is_process(f) else LatentProcess(f, theta, known=given)], [[0]]

@@ -1,4 +1,4 @@
-"""The latent variables of a model as rows of one matrix."""
+"""The latent variables of a model as rows of one matrix, or its multivariate normal observations as the only row."""
 
 from __future__ import annotations
 
@@ -10,10 +10,14 @@ from pmgp.interface.model.latent_gaussian import ModelError
 
 
 class LatentRows:
-    """The latent variables of a model as rows of a matrix, (C, n): a vector is one row, a matrix several in order."""
+    """The latent variables of a model as rows of a matrix, (C, n): a vector is one row, a matrix several in order.
 
-    def __init__(self, variables: list[TensorVariable]) -> None:
+    Multivariate normal observations, the only variable then, are `observed`, an array (n,).
+    """
+
+    def __init__(self, variables: list[TensorVariable], observed: np.ndarray | None = None) -> None:
         self.variables = variables
+        self.observed = observed
         self.shapes = [_shape(variable) for variable in variables]
         self.size = self.shapes[0][-1]
         if any(shape[-1] != self.size for shape in self.shapes):
@@ -25,6 +29,11 @@ class LatentRows:
             )
         stops = np.cumsum([1 if len(shape) == 1 else shape[0] for shape in self.shapes])
         self._starts = [0, *map(int, stops)]
+
+    @property
+    def drawn(self) -> list[TensorVariable]:
+        """The variables that a posterior has draws of."""
+        return self.variables if self.observed is None else []
 
     @property
     def names(self) -> list[str]:

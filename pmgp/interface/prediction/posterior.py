@@ -29,10 +29,10 @@ class Draws:
 def check_variables(idata: Any, rows: LatentRows, theta: list[TensorVariable]) -> None:
     """Refuse a posterior that lacks variables, or has a different number of latent values."""
     posterior = idata["posterior"]
-    missing = [variable.name for variable in (*rows.variables, *theta) if variable.name not in posterior]
+    missing = [variable.name for variable in (*rows.drawn, *theta) if variable.name not in posterior]
     if missing:
         raise ValueError(f"the posterior has no draws of {', '.join(missing)}; sample with all variables in the trace")
-    for name in rows.names:
+    for name in map(str, [variable.name for variable in rows.drawn]):
         length = posterior[name].shape[-1]
         if length != rows.size:
             raise ValueError(
@@ -61,10 +61,14 @@ def evenly_spaced(
         each, chosen = np.arange(length), _spaced(chains * length, draws)
     found = [
         posterior[v.name].stack(sample=("chain", "draw")).transpose("sample", ...).to_numpy()[chosen].astype(v.dtype)
-        for v in (*rows.variables, *theta)
+        for v in (*rows.drawn, *theta)
     ]
-    number = len(rows.variables)
-    f, values = rows.stack(found[:number]), found[number:]
+    number = len(rows.drawn)
+    values = found[number:]
+    if rows.observed is None:
+        f = rows.stack(found[:number])
+    else:
+        f = np.broadcast_to(rows.observed, (1, len(chosen), rows.size))
     coordinates = {"chain": posterior["chain"].to_numpy()[:chains], "draw": posterior["draw"].to_numpy()[each]}
     return Draws(
         f, [[np.asarray(value) for value in row] for row in zip(*values, strict=True)] or [[]] * len(chosen)

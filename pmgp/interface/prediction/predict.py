@@ -8,12 +8,13 @@ import numpy as np
 import pymc as pm
 import xarray as xr
 
+from pmgp.core.iterative.settings import Iterative
 from pmgp.core.numerics.threads import suitable_threads, threads_limited
 from pmgp.interface.model.inducing_process import inducing_process
-from pmgp.interface.model.latent_variable import find_latents, have_rows
+from pmgp.interface.model.latent_variable import have_rows
 from pmgp.interface.prediction.predictor_rows import predict_rows, refuse_inputs
 from pmgp.interface.prediction.responses import Expectation, expectations_of
-from pmgp.interface.prediction.setting import PredictionTask, observed_below, prepare
+from pmgp.interface.prediction.setting import PredictionTask, find_predicted, observed_below, prepare
 
 LATENT = ("latent_mean", "square", "latent_variance")
 
@@ -28,6 +29,7 @@ def predict(
     at: dict[str, Any] | None = None,
     draws: int | None = 1000,
     block_size: int | None = None,
+    solver: Iterative | str = "auto",
     progressbar: bool = True,
 ) -> xr.Dataset:
     """Return the predictive distribution at new inputs, averaged over the posterior.
@@ -35,7 +37,9 @@ def predict(
     Parameters
     ----------
     idata : xarray.DataTree
-        Result of `pymc.sample`, with f and the hyper-parameters in its posterior group.
+        Result of `pymc.sample`, with f and the hyper-parameters in its posterior group. For multivariate normal
+        observations, such as those of `pymc.gp.Marginal`, the hyper-parameters are enough, as in the results of
+        :func:`pmgp.importance`, or a draw at the maximum, ``pmgp.find_map(model).trace``.
     Xnew : (m, d) array
         New inputs, on the scale of the inputs that the model was built with; a vector also serves for a process in
         time. Leave Xnew out for a model of group effects, autoregressions and random walks, see the notes.
@@ -54,6 +58,9 @@ def predict(
         At most this many posterior draws are used, evenly spaced over all chains; None for all.
     block_size : int, optional
         Number of new inputs handled at a time; by default they need some tens of megabytes.
+    solver : {"auto", "cholesky", "iterative"} or pmgp.marginal.Iterative
+        For multivariate normal observations only: whether systems are solved with a Cholesky factorization or
+        iteratively, without an n by n matrix. With "auto", a factorization serves up to 10,000 observations.
     progressbar : bool
 
     Returns
@@ -73,6 +80,9 @@ def predict(
         depends on more than two latent vectors, with points of a Sobol sequence, different ones for each draw. With
         several observed variables, these names are prefixed with the variable's name and an underscore.
 
+        For multivariate normal observations, ``latent_mean`` and ``latent_variance`` are those of the process without
+        noise, and ``mean`` and ``variance`` those of a new observation. ``attrs`` says how systems were ``solved``.
+
         With several latent vectors, ``latent_mean`` and ``latent_variance`` have a dimension ``process`` before
         ``point``, with the names of the variables; ``f[0], f[1], ...``, or its coordinates, for the rows of a matrix.
 
@@ -89,7 +99,11 @@ def predict(
         `pymc.Data` of the likelihood, or its values have the wrong shape or are not finite; if the posterior lacks a
         variable.
     ModelError
-        If the model has no latent process whose inputs can be found.
+        If the model has no latent process whose inputs can be found, or its systems cannot be solved iteratively.
+    NotConvergedError
+        If an iterative solver reaches its cap. The message gives the residual and advice.
+    MemoryError
+        If an iterative solver needs more than its `memory`.
 
     Notes
     -----
@@ -123,14 +137,16 @@ def predict(
         given = {"latent": latent, "gp": gp, "at": at, "block_size": block_size}
         _refuse([name for name, value in given.items() if value is not None])
         return process.predict(idata, Xnew, model=model, draws=draws)
-    latents = find_latents(pm.modelcontext(model), latent)
+    latents = find_predicted(pm.modelcontext(model), latent)
     if have_rows(latents):
         refuse_inputs({"Xnew": Xnew, "gp": gp, "at": at, "block_size": block_size})
         model = pm.modelcontext(model)
         return predict_rows(idata, model, latents, observed_below(model, latents), draws)
     if Xnew is None:
         raise ValueError("Xnew is needed: the new inputs of the process, an array with a row for each new point")
-    setting = prepare(idata, Xnew, model, latent, at, draws, gp)
+    setting = prepare(idata, Xnew, model, latent, at, draws, gp, solver=solver)
+    if setting.rows.observed is not None:
+        return _of_observations(setting, block_size, progressbar)
     found = setting.understood("Expected observations", lambda variable: expectations_of(setting.points, variable))
     prefixed = len(setting.observed) > 1
     expectations = {
@@ -138,15 +154,35 @@ def predict(
         for name, kinds in found.items()
         for kind, function in kinds.items()
     }
+    averages = _averages(setting, expectations, block_size, progressbar)
+    labels = None if setting.rows.single else setting.rows.labels(setting.points.model)
+    return _dataset(averages, len(setting.draws.theta), labels)
+
+
+def _of_observations(setting: PredictionTask, block_size: int | None, progressbar: bool) -> xr.Dataset:
+    """Return the moments of a process and of its multivariate normal observations."""
+    Xnew = setting.points.Xnew
+
+    def noise(mean: np.ndarray, variance: np.ndarray, theta: list[np.ndarray], where: slice, draw: int) -> np.ndarray:
+        return setting.noise(theta, Xnew[where])
+
+    averages = _averages(setting, {"noise": noise}, block_size, progressbar)
+    added, (mean,), (variance,) = averages.pop("noise"), averages["latent_mean"], averages["latent_variance"]
+    found = _dataset({"mean": mean, "variance": variance + added, **averages}, len(setting.draws.theta), None)
+    return found.assign_attrs(solved=setting.processes.solved)
+
+
+def _averages(
+    setting: PredictionTask, expectations: dict[str, Expectation], block_size: int | None, progressbar: bool
+) -> dict[str, np.ndarray]:
+    """Return averages over the draws, with the shapes of `_sums`."""
     with threads_limited(suitable_threads(setting.processes.size)):
         sums = _sums(setting, expectations, block_size, progressbar)
-    total = len(setting.draws.theta)
-    averages = {name: values / total for name, values in sums.items()}
+    averages = {name: values / len(setting.draws.theta) for name, values in sums.items()}
     square = averages.pop("square")
     # The law of total variance: within draws of (theta, f), and between them.
     averages["latent_variance"] += np.maximum(square - averages["latent_mean"] ** 2, 0.0)
-    labels = None if setting.rows.single else setting.rows.labels(setting.points.model)
-    return _dataset(averages, total, labels)
+    return averages
 
 
 def _refuse(names: list[str]) -> None:

@@ -9,6 +9,7 @@ import pymc as pm
 import xarray as xr
 from pytensor.tensor.variable import TensorVariable
 
+from pmgp.core.iterative.settings import Iterative
 from pmgp.core.numerics.threads import suitable_threads, threads_limited
 from pmgp.interface.model.latent_variable import find_latents, have_rows
 from pmgp.interface.prediction.point_function import PointFunction
@@ -27,6 +28,7 @@ def sample_predictions(
     at: dict[str, Any] | None = None,
     draws: int | None = 1000,
     joint: bool = True,
+    solver: Iterative | str = "auto",
     random_seed: Any = None,
     progressbar: bool = True,
 ) -> xr.DataTree:
@@ -35,7 +37,8 @@ def sample_predictions(
     Parameters
     ----------
     idata : xarray.DataTree
-        Result of `pymc.sample`, with f and the hyper-parameters in its posterior group.
+        Result of `pymc.sample`, with f and the hyper-parameters in its posterior group; for multivariate normal
+        observations, as for :func:`predict`, the hyper-parameters are enough.
     Xnew : (m, d) array
         New inputs, on the scale of the inputs that the model was built with; a vector also serves for a process in
         time. Leave Xnew out for a model of group effects, autoregressions and random walks, see the notes.
@@ -55,6 +58,8 @@ def sample_predictions(
         Draw f at all new inputs together, as sample paths require; this takes O(m^2) memory, and O(m^3) time for each
         different theta, but only O(n + m) for a process in time. Otherwise f is drawn at each new input by itself,
         without the correlations.
+    solver : {"auto", "cholesky", "iterative"} or pmgp.marginal.Iterative
+        As for :func:`predict`, for multivariate normal observations only.
     random_seed : int or numpy.random.Generator, optional
         The same seed gives the same draws.
     progressbar : bool
@@ -64,6 +69,8 @@ def sample_predictions(
     xarray.DataTree
         In the group ``predictions``, over ``chain``, ``draw`` and ``point``: f and the observed variables that depend
         on it, under their own names. In ``predictions_constant_data``, ``Xnew`` and the data from `at`.
+
+        For multivariate normal observations, ``latent`` is the process without noise.
 
         Without Xnew, the linear predictor ``latent`` takes the place of f, and there is no second group.
 
@@ -104,16 +111,27 @@ def sample_predictions(
     rng = _generator(random_seed)
     if Xnew is None:
         return _rows(idata, pm.modelcontext(model), latent, {"gp": gp, "at": at}, draws, rng)
-    setting = prepare(idata, Xnew, model, latent, at, draws, gp, by_chain=True)
+    setting = prepare(idata, Xnew, model, latent, at, draws, gp, by_chain=True, solver=solver)
+    if setting.rows.observed is not None:
+        return _of_observations(setting, bool(joint), rng, progressbar)
     functions = setting.understood("Observations", lambda variable: _drawing(setting, variable, rng))
-    with threads_limited(suitable_threads(setting.processes.size)):
-        f = _draw_latent(setting, bool(joint), rng, progressbar)
+    f = _draw_latent(setting, bool(joint), rng, progressbar)
     drawn = dict(zip(setting.rows.names, setting.rows.split(f), strict=True))
     everywhere = slice(0, f.shape[-1])
     for name, function in functions.items():
         rows = [function(f[:, i : i + 1], theta, everywhere)[0] for i, theta in enumerate(setting.draws.theta)]
         drawn[name] = np.array(rows)
     return _tree(setting, drawn)
+
+
+def _of_observations(setting: PredictionTask, joint: bool, rng: np.random.Generator, progressbar: bool) -> xr.DataTree:
+    """Draw a process, and its multivariate normal observations."""
+    [f] = _draw_latent(setting, joint, rng, progressbar)
+    y = rng.standard_normal(f.shape)
+    for indices in setting.groups():
+        noise = setting.noise(setting.draws.theta[indices[0]], setting.points.Xnew)
+        y[indices] = f[indices] + np.sqrt(np.maximum(noise, 0.0)) * y[indices]
+    return _tree(setting, {"latent": f, setting.rows.names[0]: y})
 
 
 def _rows(
@@ -137,6 +155,11 @@ def _generator(random_seed: Any) -> np.random.Generator:
 
 def _draw_latent(setting: PredictionTask, joint: bool, rng: np.random.Generator, progressbar: bool) -> np.ndarray:
     """Draw the latent vectors at the new inputs, (C, draws, m)."""
+    with threads_limited(suitable_threads(setting.processes.size)):
+        return _drawn(setting, joint, rng, progressbar)
+
+
+def _drawn(setting: PredictionTask, joint: bool, rng: np.random.Generator, progressbar: bool) -> np.ndarray:
     number = len(setting.points.Xnew)
     # At single inputs all draws are made at once, in order, so that the result does not depend on the block size.
     shape = setting.rows.number, len(setting.draws.theta), number

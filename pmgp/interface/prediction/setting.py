@@ -14,8 +14,12 @@ from pytensor.graph.traversal import ancestors
 from pytensor.tensor.variable import TensorVariable
 from rich.progress import track
 
+from pmgp.core.iterative.settings import Iterative, solver_of
 from pmgp.core.numerics.threads import threads_limited
+from pmgp.interface.covariance.tiled import LARGEST_WHOLE
 from pmgp.interface.model.latent_variable import find_latents, refuse_time_series
+from pmgp.interface.model.observed_normal import gaussian_observations, observed_values
+from pmgp.interface.model.tiled_prior import refuse_constant_inputs
 from pmgp.interface.model.time_series import is_process
 from pmgp.interface.prediction.covariates import check_at, check_inputs
 from pmgp.interface.prediction.known_process import known_processes
@@ -46,15 +50,27 @@ class PredictionTask:
         """The latent vectors."""
         return self.processes.rows
 
+    def groups(self) -> list[np.ndarray]:
+        """Return the indices of draws with equal theta, as far as the processes depend on it."""
+        return self.draws.grouped(self._places)
+
+    def noise(self, theta: list[np.ndarray], Xnew: np.ndarray) -> np.ndarray:
+        """Return the variances of the noise of multivariate normal observations at new inputs: (m,)."""
+        return self.processes.noise([theta[place] for place in self._places], Xnew)
+
+    @property
+    def _places(self) -> list[int]:
+        """The places of the processes' variables among those of theta."""
+        return [self.points.theta.index(rv) for rv in self.processes.theta]
+
     def conditionals(self, block_size: int | None, progressbar: bool) -> Iterator[tuple[np.ndarray, GivenTheta]]:
         """Yield, for each theta, the indices of its draws, and the processes given it with their latent values."""
         if block_size is not None and block_size < 1:
             raise ValueError(f"block_size must be at least 1, not {block_size}")
         Xnew = self.points.Xnew
-        places = [self.points.theta.index(rv) for rv in self.processes.theta]
-        groups = self.draws.grouped(places)
+        places = self._places
         size = self.processes.block_size(len(Xnew)) if block_size is None else block_size
-        for indices in track(groups, "Predicting", disable=not progressbar):
+        for indices in track(self.groups(), "Predicting", disable=not progressbar):
             theta = self.draws.theta[indices[0]]
             f = self.draws.f.take(indices, axis=1)
             yield indices, self.processes.given([theta[place] for place in places], f, Xnew, size)
@@ -85,17 +101,23 @@ def prepare(
     draws: int | None,
     gp: Any,
     by_chain: bool = False,
+    solver: Iterative | str = "auto",
 ) -> PredictionTask:
     """Check all arguments, and take the model apart."""
     model = pm.modelcontext(model)
-    latents = find_latents(model, latent)
+    latents = find_predicted(model, latent)
     refuse_time_series([rv for rv in latents if not is_process(rv)], "predictions at new inputs", FORECAST)
-    rows = LatentRows(latents)
-    observed = observed_below(model, rows.variables)
+    known = latents[0] not in model.observed_RVs
+    rows = LatentRows(latents) if known else LatentRows(latents, observed_values(model, latents[0]))
+    observed = observed_below(model, rows.variables) if known else {}
+    chosen_solver = _solver(solver, rows)
+    if chosen_solver is not None:
+        refuse_constant_inputs(model)
     needed = set(ancestors([*rows.variables, *observed.values()]))
     theta = [rv for rv in model.free_RVs if rv not in rows.variables and rv in needed]
     of_processes = set(ancestors(rows.variables))
-    processes = LatentProcesses(rows, [rv for rv in theta if rv in of_processes], known_processes(gp))
+    of_theta = [rv for rv in theta if rv in of_processes]
+    processes = LatentProcesses(rows, of_theta, known_processes(gp), chosen_solver)
     vector_of_times = is_process(latents[0]) and np.ndim(Xnew) == 1
     Xnew = check_inputs(np.reshape(Xnew, (-1, 1)) if vector_of_times else Xnew, processes.X)
     given = check_at(at, model, rows.name, processes.inputs, list(observed.values()))
@@ -105,6 +127,25 @@ def prepare(
     processes.compile(Xnew, [chosen.theta[0][place] for place in places])
     points = PointModel(model, rows, processes.inputs, Xnew, given, theta)
     return PredictionTask(processes, points, observed, chosen, coordinates)
+
+
+def find_predicted(model: pm.Model, latent: Any) -> list[TensorVariable]:
+    """Return the latent variables that are predicted, or else multivariate normal observations of a process."""
+    observed = gaussian_observations(model) if latent is None else None
+    return find_latents(model, latent) if observed is None else [observed]
+
+
+def _solver(given: Iterative | str, rows: LatentRows) -> Iterative | None:
+    """Return settings of iterative solvers, or None for a factorization."""
+    solver = solver_of(given, rows.size, LARGEST_WHOLE)
+    if rows.observed is not None:
+        return solver
+    if solver is None or given == "auto":
+        return None
+    raise ValueError(
+        f"the model has draws of {rows.name} in its posterior, whose covariance has no noise, so that its systems are "
+        'not solved iteratively: solver="iterative" is for multivariate normal observations'
+    )
 
 
 def observed_below(model: pm.Model, latents: list[TensorVariable]) -> dict[str, TensorVariable]:

@@ -1,0 +1,95 @@
+"""A climb to a maximum along gradients alone, for log-densities whose values are too noisy to compare.
+
+Directions are those of BFGS. A step is shortened where the gradient has turned back, which a line search would tell
+from values, or where there is none, since a solver that has not converged gives no gradient.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Callable
+from typing import NamedTuple
+
+import numpy as np
+
+Gradient = Callable[[np.ndarray], np.ndarray | None]
+
+# Largest change of an element in one iteration, on the unconstrained scale.
+RADIUS = 1.0
+# A slope along the step that is this much steeper than before, and negative, is beyond the maximum.
+TURNED = 0.5
+SMALLEST_STEP = 1e-3
+
+
+class Climbed(NamedTuple):
+    """Where a climb ended.
+
+    `theta`, `gradient` (p,); `inverse` (p, p): an estimate of the inverse of minus the Hessian; `distance`: that to the
+    maximum in posterior deviations, by a quadratic model; `evaluations`: number of gradients.
+    """
+
+    theta: np.ndarray
+    gradient: np.ndarray
+    inverse: np.ndarray
+    distance: float
+    evaluations: int
+
+
+def climb(gradient: Gradient, start: np.ndarray, inverse: np.ndarray, tolerance: float, max_iterations: int) -> Climbed:
+    """Climb until the maximum is at most `tolerance` posterior deviations away, or no step is left.
+
+    - `gradient`: (p,) -> (p,), always the same at one theta; None where it cannot be computed
+    - `start` (p,)
+    - `inverse` (p, p): a first guess of the inverse of minus the Hessian, positive definite
+
+    Raises ValueError if there is no gradient at the start.
+    """
+    theta, evaluations = start, 1
+    found = gradient(theta)
+    if found is None:
+        raise ValueError("there is no gradient at the start")
+    for _ in range(max_iterations):
+        if distance(found, inverse) <= tolerance:
+            break
+        step = inverse @ found
+        step *= min(1.0, RADIUS / np.abs(step).max())
+        following, tried = _shortened(gradient, theta, found, step)
+        evaluations += tried
+        if following is None:
+            break
+        moved, reached = following
+        inverse = _updated(inverse, moved, found - reached)
+        theta, found = theta + moved, reached
+    return Climbed(theta, found, inverse, distance(found, inverse), evaluations)
+
+
+def distance(gradient: np.ndarray, inverse: np.ndarray) -> float:
+    """Return the length of the step to the maximum of a quadratic, in its standard deviations."""
+    return float(np.sqrt(gradient @ inverse @ gradient))
+
+
+def _shortened(
+    gradient: Gradient, theta: np.ndarray, before: np.ndarray, step: np.ndarray
+) -> tuple[tuple[np.ndarray, np.ndarray] | None, int]:
+    """Return a step that does not pass the maximum by much, with the gradient there, and the number of gradients."""
+    share, slope, tried = 1.0, float(before @ step), 0
+    while share >= SMALLEST_STEP:
+        found = gradient(theta + share * step)
+        tried += 1
+        if found is None:
+            share *= 0.5
+            continue
+        there = float(found @ step)
+        if there >= -TURNED * slope:
+            return (share * step, found), tried
+        # The zero of the slope, if it falls in a straight line.
+        share *= max(slope / (slope - there), 0.1)
+    return None, tried
+
+
+def _updated(inverse: np.ndarray, step: np.ndarray, fall: np.ndarray) -> np.ndarray:
+    """Return the update of BFGS, for the fall of the gradient along a step; none where the density is not concave."""
+    product = float(step @ fall)
+    if product <= 1e-8 * np.linalg.norm(step) * np.linalg.norm(fall):
+        return inverse
+    left = np.eye(len(step)) - np.outer(step, fall) / product
+    return left @ inverse @ left.T + np.outer(step, step) / product

@@ -1,0 +1,181 @@
+"""The maximum of log p(y|theta) + log p(theta) for multivariate normal observations, factorized or not."""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Iterator
+from contextlib import contextmanager
+from typing import Any, NamedTuple
+
+import numpy as np
+import pymc as pm
+import pytensor.tensor as pt
+from pytensor.tensor.variable import TensorVariable
+from rich.progress import Progress, TextColumn, TimeElapsedColumn
+
+from pmgp.core.importance import curvature, peak, student_at
+from pmgp.core.iterative.ascent import Climbed, climb, distance
+from pmgp.core.iterative.gaussian import IterativeEvidence
+from pmgp.core.iterative.settings import Iterative
+from pmgp.core.iterative.solvers import IndefiniteMatrixError, NotConvergedError
+from pmgp.interface.importance.targets import MarginalTarget
+from pmgp.interface.iterative_evidence import IterativeDensity
+from pmgp.interface.model.theta_vector import ThetaVector
+
+LogPrior = Callable[[np.ndarray], tuple[float, np.ndarray]]
+
+# With more points than this, a gradient from solutions of systems is faster than one from a factorization.
+LARGEST_FACTORIZED = 5_000
+# Points whose maximum and curvature are the start of a climb.
+SUBSET = 500
+# Largest distance to the maximum at which a climb ends, in posterior deviations.
+NEAR = 0.05
+# Gradients with fresh probes at the end, whose mean gives the last step, and whose spread gives its error.
+FRESH = 4
+# Numbers in arrays of n elements: for each column of the preconditioner or subset, and for each right-hand side.
+EACH_COLUMN, EACH_SIDE = 8, 14
+
+
+class ObservedMaximum(NamedTuple):
+    """A maximum, on the unconstrained scale: theta (p,), and what `Maximum` says of it."""
+
+    theta: np.ndarray
+    log_evidence: float
+    converged: bool
+    message: str
+
+
+def log_prior_of(model: pm.Model, observed: TensorVariable, theta: ThetaVector) -> LogPrior:
+    """Return the function from theta to log p(theta), without the Jacobian, and its gradient."""
+    variables = [v for v in (*model.basic_RVs, *model.potentials) if v is not observed]
+    terms = model.logp(vars=variables, sum=False, jacobian=False)
+    function = theta.compile_gradient([], pt.add(*[term.sum() for term in terms], 0.0))
+
+    def log_prior(theta: np.ndarray) -> tuple[float, np.ndarray]:
+        value, gradient = function(theta)
+        return float(value), gradient
+
+    return log_prior
+
+
+def by_factorization(
+    target: MarginalTarget, prior: LogPrior, start: np.ndarray, max_iterations: int
+) -> ObservedMaximum:
+    """Climb with L-BFGS, whose values and gradients each take a Cholesky factorization.
+
+    Raises ValueError if there is no value at the start.
+    """
+
+    def density(theta: np.ndarray) -> tuple[float, np.ndarray]:
+        value, gradient = target.evidence(theta)
+        log_prior, slope = prior(theta)
+        return value + log_prior, gradient + slope
+
+    found = peak(density, start, max_iterations)
+    return ObservedMaximum(found.theta, target.evidence(found.theta)[0], found.converged, found.message)
+
+
+def by_solutions(
+    density: IterativeDensity, prior: LogPrior, start: np.ndarray | None, max_iterations: int, progressbar: bool
+) -> ObservedMaximum:
+    """Climb along gradients from solutions of linear systems.
+
+    The climb begins at `start`, or at the maximum for some of the points. All of its gradients have the same probes.
+    Then the mean of gradients with fresh probes gives a last step.
+
+    Raises NotConvergedError if there is no solution at the start, or at the end.
+    """
+    climbing = _Climbing(density, prior)
+    beginning, inverse = climbing.beginning(start)
+    with _shown(climbing, inverse, progressbar) as gradient:
+        found = climb(gradient, beginning, inverse, NEAR, max_iterations)
+    return _ended(climbing, found)
+
+
+def density_of(model: pm.Model, solver: Iterative, compile_kwargs: dict[str, Any] | None) -> IterativeDensity:
+    """Return the density whose gradients the solver gives; refuse to use more memory than it allows."""
+    method = IterativeEvidence(solver.tolerance, solver.probes, solver.cap)
+    density = IterativeDensity(model, solver.rank, method, compile_kwargs=compile_kwargs)
+    _check_memory(solver, density)
+    return density
+
+
+def _check_memory(solver: Iterative, density: IterativeDensity) -> None:
+    columns = max(density.rank, min(SUBSET, density.size))
+    needed = 8.0 * density.size * (EACH_COLUMN * columns + EACH_SIDE * (solver.probes + 1))
+    if needed > solver.memory:
+        raise MemoryError(
+            f"gradients for {density.size} points take {needed / 1e6:.3g} MB, and memory= allows "
+            f"{solver.memory / 1e6:.3g}: allow more, for example pmgp.marginal.Iterative(memory={1.1 * needed:.2g})"
+        )
+
+
+class _Climbing:
+    """Gradients of log p(y|theta) + log p(theta), with the same probes and pivots, or with fresh ones."""
+
+    def __init__(self, density: IterativeDensity, prior: LogPrior) -> None:
+        self.density, self._prior = density, prior
+        self._points: np.ndarray | None = None
+
+    def beginning(self, given: np.ndarray | None) -> tuple[np.ndarray, np.ndarray]:
+        """Return where to begin, and a guess of the posterior covariance there, from some of the points."""
+        size = self.density.size
+        chosen = np.sort(np.random.default_rng(0).permutation(size)[:SUBSET])
+
+        def of_subset(theta: np.ndarray) -> tuple[float, np.ndarray]:
+            return self.density.of_subset(theta, chosen)
+
+        at = peak(of_subset, self.density.theta.initial).theta if given is None else given
+        factor = student_at(at, curvature(of_subset, at)).factors[0]
+        return at, factor @ factor.T * (len(chosen) / size)
+
+    def gradient(self, theta: np.ndarray) -> np.ndarray | None:
+        """Return the gradient with the same probes and pivots each time, or None, but for the first, without it."""
+        if self._points is None:
+            self._points = self.density.points(np.random.default_rng(1), theta)
+            return self.fresh(2, theta, self._points)[0]
+        try:
+            return self.fresh(2, theta, self._points)[0]
+        except (NotConvergedError, IndefiniteMatrixError):
+            return None
+
+    def fresh(self, seed: int, theta: np.ndarray, points: np.ndarray | None = None) -> tuple[np.ndarray, float]:
+        """Return a gradient, and the log-evidence, with the probes of a seed."""
+        found = self.density.estimate(np.random.default_rng(seed), theta, points)
+        return self.density.gradient(theta, found) + self._prior(theta)[1], found.log_evidence
+
+
+def _ended(climbing: _Climbing, found: Climbed) -> ObservedMaximum:
+    """Take the last step, and say how far from the maximum it may have ended."""
+    made = [climbing.fresh(3 + seed, found.theta) for seed in range(FRESH)]
+    gradients = np.array([gradient for gradient, _ in made])
+    mean, spread = gradients.mean(axis=0), gradients.std(axis=0, ddof=1) / np.sqrt(FRESH)
+    near = distance(mean, found.inverse) < 1.0
+    theta = found.theta + found.inverse @ mean if near else found.theta
+    error = distance(spread, found.inverse)
+    values = np.array([value for _, value in made])
+    message = (
+        f"{found.evaluations + FRESH} gradients by conjugate gradients, whose noise moves the maximum by about "
+        f"{error:.2g} posterior standard deviations; the log-evidence has the standard error "
+        f"{values.std(ddof=1) / np.sqrt(FRESH):.2g}"
+    )
+    return ObservedMaximum(theta, float(values.mean()), bool(near and found.distance <= NEAR), message)
+
+
+@contextmanager
+def _shown(
+    climbing: _Climbing, inverse: np.ndarray, progressbar: bool
+) -> Iterator[Callable[[np.ndarray], np.ndarray | None]]:
+    """Yield the gradient with a display of the number of evaluations and of the distance that is left."""
+    with Progress(TextColumn("{task.description}"), TimeElapsedColumn(), disable=not progressbar) as progress:
+        task = progress.add_task("Looking for the maximum", total=None)
+        done = 0
+
+        def shown(theta: np.ndarray) -> np.ndarray | None:
+            nonlocal done
+            found = climbing.gradient(theta)
+            done += 1
+            left = "no solution" if found is None else f"about {distance(found, inverse):.2g} posterior deviations left"
+            progress.update(task, description=f"Looking for the maximum: gradient {done}, {left}")
+            return found
+
+        yield shown
