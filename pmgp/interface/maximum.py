@@ -22,7 +22,7 @@ from pmgp.core.iterative.settings import Iterative, solver_of
 from pmgp.core.marginal.evidence_gradient import evidence_gradient
 from pmgp.core.numerics.threads import suitable_threads, threads_limited
 from pmgp.core.registry import resolve
-from pmgp.interface.graphs.compilation import CompiledWhenCalled
+from pmgp.interface.graphs.compilation import INTERPRETED, CompiledWhenCalled
 from pmgp.interface.importance.targets import MarginalTarget
 from pmgp.interface.model.latent_gaussian import LatentGaussianModel
 from pmgp.interface.model.observed_normal import gaussian_observations, observed_values
@@ -215,7 +215,8 @@ def _of_observations(
             beginning = None if start is None else theta.ravel(values)
             found = by_solutions(source, used, beginning, max_iterations, progressbar)
     variables = get_default_varnames(model.unobserved_value_vars, include_transformed=False)
-    outputs = model.compile_fn(variables, inputs=model.value_vars)(values | theta.unravel(found.theta))
+    natural = model.compile_fn(variables, inputs=model.value_vars, mode=INTERPRETED)
+    outputs = natural(values | theta.unravel(found.theta))
     point = {variable.name: value for variable, value in zip(variables, outputs, strict=True)}
     at = log_prior(found.theta)[0]
     return Maximum(point, found.log_evidence, at, None, found.converged, found.message)

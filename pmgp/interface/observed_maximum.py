@@ -48,7 +48,7 @@ def log_prior_of(model: pm.Model, observed: TensorVariable, theta: ThetaVector) 
     """Return the function from theta to log p(theta), without the Jacobian, and its gradient."""
     variables = [v for v in (*model.basic_RVs, *model.potentials) if v is not observed]
     terms = model.logp(vars=variables, sum=False, jacobian=False)
-    function = theta.compile_gradient([], pt.add(*[term.sum() for term in terms], 0.0))
+    function = theta.compile_gradient([], pt.add(*[term.sum() for term in terms], 0.0), interpreted=True)
 
     def log_prior(theta: np.ndarray) -> tuple[float, np.ndarray]:
         value, gradient = function(theta)

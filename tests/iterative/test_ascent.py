@@ -62,7 +62,7 @@ def test_a_factorization_finds_the_maximum(model, exact):
     assert exact.converged
     assert exact.approximation is None
     # PyMC's density of the hyper-parameters on their own scale, without the Jacobian.
-    density = model.compile_logp(jacobian=False)
+    density = model.compile_logp(jacobian=False, mode="FAST_COMPILE")
 
     def at(theta):
         values = {"lengthscale_log__": theta[:2], "variance_log__": theta[2], "noise_log__": theta[3]}
@@ -81,8 +81,6 @@ def test_estimated_gradients_find_the_same_maximum(model, exact):
     assert_allclose(log_point(found), log_point(exact), atol=0.05)
     assert found.log_evidence == pytest.approx(exact.log_evidence, abs=0.1)
     assert "gradients by conjugate gradients, whose noise moves the maximum by about 0.0" in found.message
-    wrong = pmgp.find_map(model, prior=False, start={"noise": 0.5}, solver=solver)
-    assert np.abs(log_point(wrong) - log_point(exact)).max() > 0.05
 
 
 def test_the_maximum_is_a_trace_for_predictions(model, exact):

@@ -16,7 +16,7 @@ from pmgp.interface.prediction import setting
 from pmgp.interface.prediction.observed_process import ObservedProcess
 
 RNG = np.random.default_rng(0)
-N, M = 300, 12
+N, M = 150, 12
 X, XNEW = RNG.uniform(-2.0, 2.0, (N, 2)), RNG.uniform(-2.5, 2.5, (M, 2))
 Y = 1.0 + np.sin(2.0 * X[:, 0]) + 0.2 * RNG.standard_normal(N)
 # Outside the old inputs, where the process is not known, and near each other.
@@ -83,9 +83,8 @@ def errors(tolerance, **given):
     return float(of_mean.max()), float(np.abs(np.sqrt(found["latent_variance"]) / deviation - 1.0).max())
 
 
-@pytest.mark.parametrize("tolerance", [0.1, 1e-3])
-def test_solutions_keep_to_their_tolerance(tolerance):
-    assert max(errors(tolerance, block_size=5)) < tolerance
+def test_solutions_keep_to_their_tolerance():
+    assert max(errors(1e-3, block_size=5)) < 1e-3
 
 
 def test_a_larger_tolerance_does_not():
@@ -156,7 +155,7 @@ def test_memory_is_kept(monkeypatch):
     given = {"model": model, "solver": solver, **QUIETLY}
     tracemalloc.start()
     try:
-        pmgp.predict(trace([[1.5]], 0.5), np.tile(XNEW, (3, 1)), **given)
+        pmgp.predict(trace([[1.5]], 0.5), XNEW[:9], **given)
         peak = tracemalloc.get_traced_memory()[1] - before[0]
     finally:
         tracemalloc.stop()
@@ -173,12 +172,12 @@ def test_memory_is_kept(monkeypatch):
         (
             pmgp.marginal.Iterative(memory=1e3),
             MemoryError,
-            "with a preconditioner of rank 30, and memory=",
+            "with a preconditioner of rank 15, and memory=",
         ),
         (
-            pmgp.marginal.Iterative(rank=301),
+            pmgp.marginal.Iterative(rank=151),
             ValueError,
-            "rank must be at least 1 and at most the number of points, 300",
+            "rank must be at least 1 and at most the number of points, 150",
         ),
     ],
 )
