@@ -46,7 +46,6 @@ def trace(lengthscales, noise=0.2):
 
 THREE = trace([[0.4, 0.7, 1.5]])
 ONE = trace([[0.6]])
-EXACT = pmgp.predict(THREE, XNEW, model=MODEL, **QUIETLY)
 
 
 def matern52(one, other):
@@ -61,9 +60,8 @@ def moments(inputs):
     return mean, matern52(inputs, inputs) - between.T @ np.linalg.solve(C, between)
 
 
-@pytest.mark.parametrize("gp", [None, GP])
-def test_a_factorization_gives_what_dense_algebra_gives(gp):
-    found = pmgp.predict(ONE, XNEW, model=MODEL, gp=gp, **QUIETLY)
+def test_a_factorization_gives_what_dense_algebra_gives():
+    found = pmgp.predict(ONE, XNEW, model=MODEL, gp=GP, **QUIETLY)
     mean, covariance = moments(XNEW)
     for name in ("latent_mean", "mean"):
         assert_allclose(found[name], mean, rtol=1e-9)
@@ -89,13 +87,6 @@ def test_solutions_keep_to_their_tolerance():
 
 def test_a_larger_tolerance_does_not():
     assert max(errors(0.5)) > 1e-3
-
-
-def test_averages_over_draws_agree():
-    found = pmgp.predict(THREE, XNEW, model=MODEL, solver=pmgp.marginal.Iterative(tolerance=1e-4), **QUIETLY)
-    for name in EXACT:
-        assert_allclose(found[name], EXACT[name], atol=2e-4)
-    assert found.attrs["solved"] == "by preconditioned conjugate gradients, to 0.0001 posterior standard deviations"
 
 
 def misfit(solver, joint):
@@ -133,9 +124,12 @@ def test_the_cap_gives_no_prediction():
         pmgp.predict(ONE, XNEW, model=MODEL, solver=solver, **QUIETLY)
 
 
-def test_more_points_are_solved_iteratively(monkeypatch):
+def test_more_points_are_solved_iteratively_with_the_same_averages(monkeypatch):
     monkeypatch.setattr(setting, "LARGEST_WHOLE", N - 1)
-    assert "conjugate gradients" in pmgp.predict(ONE, XNEW, model=MODEL, **QUIETLY).attrs["solved"]
+    found, exact = (pmgp.predict(THREE, XNEW, model=MODEL, solver=solver, **QUIETLY) for solver in ("auto", "cholesky"))
+    for name in exact:
+        assert_allclose(found[name], exact[name], atol=5e-3)
+    assert found.attrs["solved"] == "by preconditioned conjugate gradients, to 0.01 posterior standard deviations"
 
 
 def test_memory_is_kept(monkeypatch):
