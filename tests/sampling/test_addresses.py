@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import errno
+import pickle
 from concurrent.futures import ThreadPoolExecutor
 from functools import partial
 from typing import ClassVar
@@ -12,7 +13,7 @@ import pytest
 from fsspec.implementations.memory import MemoryFileSystem
 
 import pmgp
-from pmgp.interface.sampling import delete, segments
+from pmgp.interface.sampling import StoredRun, delete, segments
 from pmgp.interface.sampling.address import Address, StoreError, folder_of
 from pmgp.interface.sampling.chains import chain_folder, recovered, seconds_spent
 from pmgp.interface.sampling.segments import SegmentedChain
@@ -58,11 +59,17 @@ def assert_holds(folder: Address, count: int) -> SegmentedChain:
     return chain
 
 
-def test_draws_are_those_of_a_run_without_a_store(sample, alone, probit_model, step, memory):
+def test_draws_are_those_of_a_run_without_a_store(sample, alone, probit_model, step, memory, monkeypatch):
+    """Nothing is unpickled from the store."""
     assert_same_run(sample(out=memory, flush_every=0.0), alone)
     folder = chain_folder(folder_of(memory), 1)
     assert len(names(folder)) == SETTINGS["tune"] + SETTINGS["draws"]
     assert seconds_spent(folder) > 0.0
+    with monkeypatch.context() as patch:
+        for name in ("load", "loads", "Unpickler", "_Unpickler"):
+            patch.setattr(pickle, name, None)
+        assert len(list(SegmentedChain(folder).replay())) == SETTINGS["tune"] + SETTINGS["draws"]
+        assert StoredRun.load(folder_of(memory)).start()[1] is None
     assert_same_run(resumed(memory, probit_model, step=step), alone)
 
 
