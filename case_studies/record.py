@@ -33,26 +33,9 @@ says how many numbers are within two of these. Effective sizes are those by an a
 computes them. Speeds depend on the machine and are not judged. A finding is a sentence of an article that has no number
 in a table: ✓ if it comes out again, ✗ if not."""
 
-DEEP = "[Deep processes](deep.md)"
 NOT_RUN = {
     "Table 1": ("error and log-likelihood on MNIST8M and airline", "neither data set is at hand"),
     "Figure 1": ("a diagram of the approximation", "it has no numbers"),
-    "Figure 2": (
-        "error on EEG by the number of random features",
-        f"not run; {DEEP} has a split of the power plant only",
-    ),
-    "Figure 3": ("error over time of models with one hidden layer", "the rivals are programs that are not at hand"),
-    "Figure 4": ("error over time on airline by depth", "the data set is not at hand"),
-    "Figure 5": ("error over time of models with two hidden layers", "the rivals are programs that are not at hand"),
-    "Figure 6": (
-        "three treatments of the frequencies with one hidden layer",
-        f"not run; {DEEP} says what they change",
-    ),
-    "Figure 7": ("three treatments of the frequencies with two hidden layers", "not run, as Figure 6"),
-    "Figure 8": (
-        "the approximation beside a Markov chain for two layers",
-        "not run; tests compare the objective with its optimum in closed form for one layer",
-    ),
     "Figure 9": (
         "training by several workers at a time",
         "updates at different times are not in the package, whose workers wait for each other",

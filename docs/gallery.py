@@ -28,6 +28,7 @@ STUDIES = {
     "orthants": "Counting particles, or drawing between limits: the evidence of labels as one probability.",
     "multiple_sources": "Which source of features tells which class: weighted sums of kernels, and what samples them.",
     "sparse": "Many points through a few: how fast, and how far from the exact chain.",
+    "deep": "One layer, two and more, beside one process and trees, and what independent weights cost.",
     "parameterizations": "What has to be held fixed while the hyper-parameters move.",
     "latent_operators": "Six transitions for the latent values, by draw, by second and by operation.",
 }

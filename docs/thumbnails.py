@@ -236,6 +236,17 @@ def errors_by_spread(axes: Axes) -> None:
     axes.legend(frameon=False)
 
 
+def bound_and_validation(axes: Axes) -> None:
+    """Show how the objective of a process with learned frequencies rises while validation falls."""
+    rows = _results("deep/results/quick_curves.csv").query(
+        "data == 'concrete' and method == 'RBF' and layers == 1 and features == 100"
+    )
+    axes.plot(rows["step"], rows["bound"], color=BLUE, label="objective")
+    axes.plot(rows["step"], rows["heldout"], color=RED, label="validation")
+    axes.set(xlabel="step", ylabel="nats a row")
+    axes.legend(frameon=False, loc="upper left")
+
+
 def parameterizations(axes: Axes) -> None:
     """Show effective draws of the five schemes on one data set."""
     rows = _results("parameterizations/results/paper.csv").query("data == 'SPECT' and method != 'PM'")
@@ -271,6 +282,7 @@ DRAWN: dict[str, Callable[[Axes], None]] = {
     "orthants": bias_of_particles,
     "multiple_sources": weights_of_sources,
     "sparse": distance_from_exact,
+    "deep": bound_and_validation,
     "parameterizations": parameterizations,
     "latent_operators": operators,
 }

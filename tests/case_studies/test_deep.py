@@ -1,0 +1,152 @@
+"""The study of deep processes: its data, a cell of each kind, and what is stored."""
+
+from __future__ import annotations
+
+import jax.numpy as jnp
+import numpy as np
+import pandas as pd
+import pytest
+
+from case_studies.deep import calibration, composition, data, results, rivals, study, training
+from case_studies.deep.__main__ import main
+from case_studies.deep.study import SCALES, Cell, Scale, cells
+from case_studies.deep.training import Length
+
+TINY = Scale(
+    "tiny", 1, 1, 20, Length(20, 10, 30), Length(20, 10, 30), 2, ("concrete",), (3,), (10,), (30, 40),
+    composition.Chain(1, 5, 5), calibration.Budget(30, 1, 5, 5),
+)  # fmt: skip
+
+
+@pytest.fixture
+def folder(monkeypatch, tmp_path):
+    """A folder with small files of a regression and of labels, the latter with a row in which a sensor failed."""
+    rng = np.random.default_rng(1)
+    X = rng.normal(3.0, 2.0, size=(80, 2))
+    frame = pd.DataFrame({"a": X[:, 0], "b": X[:, 1]})
+    frame.assign(y=5.0 + X[:, 0]).to_csv(tmp_path / data.FILES["concrete"], index=False)
+    frame.loc[7, "a"] = 1e6
+    frame.assign(y=np.where(X[:, 0] > 3.0, 1, -1)).to_csv(tmp_path / data.FILES["eeg"], index=False)
+    monkeypatch.setenv("PMGP_DATA", str(tmp_path))
+    return tmp_path
+
+
+def test_splits_are_standardized_by_what_is_seen(folder):
+    found = data.load("concrete", 0, 1, 0.75, 10)
+    assert (found.X.shape, found.X_new.shape) == ((60, 2), (10, 2))
+    assert found.X.mean(axis=0) == pytest.approx([0.0, 0.0], abs=1e-12)
+    assert (found.y.mean(), found.y.std()) == pytest.approx((0.0, 1.0))
+    assert not np.array_equal(found.y, data.load("concrete", 1, 1, 0.75, 10).y)
+    assert data.available("eeg")
+    assert not data.available("mnist")
+
+
+def test_rows_of_a_failed_sensor_are_left_out_and_labels_are_zero_and_one(folder):
+    found = data.load("eeg", 0, 1, 0.75, 100)
+    assert len(found.y) + len(found.y_new) == 79
+    assert set(found.y) == {0.0, 1.0}
+    assert np.abs(found.X_new).max() < 10.0
+
+
+def test_the_study_is_run_once_and_says_which_files_are_absent(folder, monkeypatch, tmp_path, capsys):
+    monkeypatch.setitem(SCALES, "quick", TINY)
+    line = {"step": 10, "bound": -1.0, "heldout": -1.1, "seconds": 2.0, "error": 0.5, "nll": 0.9}
+    calls = []
+
+    def curve(given, length, split, seed):
+        calls.append(given)
+        return [line, line | {"step": 20, "seconds": 2.5}]
+
+    monkeypatch.setattr(study, "curve", curve)
+    words = ["--runs", str(tmp_path / "runs"), "--out", str(tmp_path), "--method", "prior-fixed", "ARC", "--layers"]
+    main([*words, "2"])
+    assert len(calls) == 3  # concrete by both methods, and eeg by one
+    assert "credit, powerplant, protein, spam" in capsys.readouterr().out
+    stored = pd.read_csv(tmp_path / "tiny.csv")
+    assert stored["per_thousand"].to_numpy() == pytest.approx(50.0)
+    assert len(pd.read_csv(tmp_path / "tiny_curves.csv")) == 6
+    main([*words, "2"])
+    assert len(calls) == 3
+    assert "0 units to run" in capsys.readouterr().out
+
+
+@pytest.fixture(scope="module")
+def line():
+    """A line with noise of known size, and a half-plane of labels."""
+    rng = np.random.default_rng(2)
+    X = rng.normal(size=(120, 2))
+    y = X[:, 0] + 0.3 * rng.normal(size=120)
+    return data.Data(X[:80], y[:80], X[80:], y[80:])
+
+
+def test_rivals_find_a_line_and_a_half_plane(line):
+    """Errors and densities are near those of the truth, and labels that are turned around are the twin."""
+    noise = rivals.RIVALS["GP"](line, False, (60, 80), 1)
+    assert noise["error"] == pytest.approx(0.3, rel=0.25)
+    assert noise["nll"] == pytest.approx(np.log(0.3) + 0.5 * np.log(2 * np.pi) + 0.5, abs=0.25)
+    labels = line._replace(y=1.0 * (line.y > 0), y_new=1.0 * (line.y_new > 0))
+    for name in rivals.RIVALS:
+        assert rivals.RIVALS[name](labels, True, (60, 80), 1)["error"] < 0.3
+    turned = labels._replace(y_new=1.0 - labels.y_new)
+    assert rivals.RIVALS["trees"](turned, True, (60, 80), 1)["error"] > 0.7
+
+
+@pytest.mark.full
+def test_a_curve_has_a_line_for_each_block(line):
+    found = training.curve({"layers": 1, "features": 5}, Length(30, 10, 20), line, 1)
+    assert [one["step"] for one in found] == [10, 20, 30]
+    assert np.all(np.diff([one["seconds"] for one in found]) > 0)
+    assert found[-1]["error"] < 1.2
+
+
+@pytest.mark.full
+def test_the_chain_of_figure_8_has_the_features_of_the_fit(monkeypatch):
+    """At the means of q the PyMC model has the fit's values; the frequencies of another seed are the twin."""
+    monkeypatch.setattr(composition, "STEPS", 4)
+    given = data.composition(1)
+    fit, other = (composition.fitted(4, given, seed) for seed in (1, 2))
+    with fit._computing():
+        network, frozen = fit._problem_.network, fit._problem_.frozen
+        Phi = network.last_features(fit.parameters_, frozen, jnp.asarray(given.X), fit._problem_.key)
+        expected = np.asarray(Phi @ fit.parameters_["q"][-1]["mean"])[:, 0]
+    weights = {
+        f"{name}_weights": np.asarray(q["mean"])[:, 0]
+        for name, q in zip(("hidden", "f"), fit.parameters_["q"], strict=True)
+    }
+    for process, same in ((fit, True), (other, False)):
+        model = composition.model_of(process, fit.parameters_, given)
+        found = model["f"].eval({model[name]: value for name, value in weights.items()}, mode="FAST_COMPILE")
+        assert np.allclose(found, expected, atol=1e-6) == same
+
+
+# ---- what is stored
+
+
+@pytest.fixture(scope="module")
+def stored():
+    return results.lines(results.FOLDER, "quick").read()
+
+
+@pytest.fixture(scope="module")
+def curves():
+    return results.curves(results.FOLDER, "quick").read().set_index(["data", "method", "layers", "features"])
+
+
+def test_stored_lines_are_of_the_study(stored):
+    scale = SCALES["quick"]
+    keys = set(stored[list(Cell._fields)].itertuples(index=False, name=None))
+    assert keys <= {tuple(cell) for cell in cells(scale)}
+    assert len(results.missing(results.FOLDER, scale, cells(scale))) == len(cells(scale)) - len(stored)
+
+
+@pytest.mark.parametrize("layers", [1, 2])
+def test_learned_frequencies_overfit_while_their_objective_rises(curves, layers):
+    """On concrete; frequencies from the prior do not, so the comparison can fail."""
+
+    def change(method, score):
+        values = curves.loc[("concrete", method, layers, 100)].sort_values("step")[score].to_numpy()
+        return values[-1] - values[len(values) // 2]
+
+    assert change("RBF", "bound") > 0.1
+    assert change("RBF", "heldout") < -0.1
+    assert change("prior-fixed", "heldout") > -0.05
