@@ -2,12 +2,11 @@
 
 from __future__ import annotations
 
-import jax.numpy as jnp
 import numpy as np
 import pandas as pd
 import pytest
 
-from case_studies.deep import calibration, composition, data, results, rivals, study, training
+from case_studies.deep import calibration, composition, data, results, rivals, study
 from case_studies.deep.__main__ import main
 from case_studies.deep.study import SCALES, Cell, Scale, cells
 from case_studies.deep.training import Length
@@ -89,34 +88,6 @@ def test_rivals_find_a_line_and_a_half_plane(line):
         assert rivals.RIVALS[name](labels, True, (60, 80), 1)["error"] < 0.3
     turned = labels._replace(y_new=1.0 - labels.y_new)
     assert rivals.RIVALS["trees"](turned, True, (60, 80), 1)["error"] > 0.7
-
-
-@pytest.mark.full
-def test_a_curve_has_a_line_for_each_block(line):
-    found = training.curve({"layers": 1, "features": 5}, Length(30, 10, 20), line, 1)
-    assert [one["step"] for one in found] == [10, 20, 30]
-    assert np.all(np.diff([one["seconds"] for one in found]) > 0)
-    assert found[-1]["error"] < 1.2
-
-
-@pytest.mark.full
-def test_the_chain_of_figure_8_has_the_features_of_the_fit(monkeypatch):
-    """At the means of q the PyMC model has the fit's values; the frequencies of another seed are the twin."""
-    monkeypatch.setattr(composition, "STEPS", 4)
-    given = data.composition(1)
-    fit, other = (composition.fitted(4, given, seed) for seed in (1, 2))
-    with fit._computing():
-        network, frozen = fit._problem_.network, fit._problem_.frozen
-        Phi = network.last_features(fit.parameters_, frozen, jnp.asarray(given.X), fit._problem_.key)
-        expected = np.asarray(Phi @ fit.parameters_["q"][-1]["mean"])[:, 0]
-    weights = {
-        f"{name}_weights": np.asarray(q["mean"])[:, 0]
-        for name, q in zip(("hidden", "f"), fit.parameters_["q"], strict=True)
-    }
-    for process, same in ((fit, True), (other, False)):
-        model = composition.model_of(process, fit.parameters_, given)
-        found = model["f"].eval({model[name]: value for name, value in weights.items()}, mode="FAST_COMPILE")
-        assert np.allclose(found, expected, atol=1e-6) == same
 
 
 # ---- what is stored
