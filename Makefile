@@ -7,7 +7,7 @@ export PYTHONDONTWRITEBYTECODE :=
 # Files go to the workers as they are collected: by number of tests, the few long ones would come last and alone.
 IN_TWO := -n 2 --dist loadfile --no-loadscope-reorder
 
-.PHONY: help demo test quick lint format types docs notebooks check-notebooks bench bench-peers study clean
+.PHONY: help demo test quick lint format types docs notebooks check-notebooks check-wheel check-data bench bench-peers study clean
 
 help:  ## list the targets
 	@grep -E '^[a-z-]+:.*##' $(MAKEFILE_LIST) | sed -E 's/:[^#]*##/\t/'
@@ -41,6 +41,13 @@ notebooks:  ## execute the case studies' notebooks and store what they show; mak
 
 check-notebooks:  ## execute them and compare with what is stored
 	$(RUN) --group docs python -m case_studies.tools.notebooks check $(NAMES)
+
+check-wheel:  ## the wheel, installed into a bare environment, where the README's lines run
+	scripts/check_wheel
+
+check-data:  ## the tests of the articles' data; make check-data DATA=folder
+	PMGP_DATA=$(DATA) $(PYTEST) -q tests/test_datasets.py tests/marginal/test_route_agreement.py
+	PMGP_DATA=$(DATA) $(PYTEST) -q tests/marginal/test_orthant_agreement.py -k articles_data
 
 bench:  ## speed and efficiency figures, printed as tables; nutpie and GPy for comparison, nutpie does not go with the zarr of the tests
 	$(RUN) --group bench --with nutpie==0.16.11 --with GPy==1.15.0 python -m benchmarks
