@@ -1,4 +1,4 @@
-"""What JAX's device makes of a sweep, the exact chain, products with K and deep training, beside NumPy and LAPACK.
+"""Times on a device of JAX, beside NumPy and LAPACK: a sweep, the exact chain, products with K, and deep training.
 
 Without an accelerator the device is the CPU, and the rows say so. There JAX has one thread, and the clock is that of
 the process; elsewhere it is that of the wall, and data sets go up to 20,000 points.

@@ -1,4 +1,4 @@
-"""What deep processes are compared with: a Gaussian process and gradient-boosted trees, by scikit-learn."""
+"""Rivals of deep processes: a Gaussian process and gradient-boosted trees, both of scikit-learn."""
 
 from __future__ import annotations
 

@@ -25,7 +25,7 @@ METHODS: dict[str, dict[str, Any]] = {
 """Arguments of `RandomFeatureGP`; all but "ARC" have the kernel of "RBF", and all but two its frequencies."""
 
 DRAWS, PIECE = 50, 1000
-"""Of the weights, for predictions; and rows that are predicted at a time."""
+"""Draws of the weights for predictions, and rows that are predicted at a time."""
 
 
 class Length(NamedTuple):

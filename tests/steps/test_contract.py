@@ -18,6 +18,7 @@ import pmgp
 from pmgp.core.transitions.adaptive import ManifoldLangevin
 from pmgp.interface.model.latent_gaussian import ModelError
 from pmgp.interface.steps.pseudo_marginal import PseudoMarginalState
+from pmgp.interface.steps.validation import large_spread
 
 FAST = {"mode": "FAST_COMPILE"}
 VARIABLES = ("lengthscale", "variance", "f")
@@ -679,6 +680,11 @@ def test_tuning_does_not_end_at_an_indefinite_covariance():
     for seed in range(6):
         chain(step, model.initial_point(), seed, 20, 15)
         assert abs(step.theta[0]) <= 1.001
+
+
+def test_a_spread_without_bound_is_reported_with_other_advice():
+    assert "sigma = 0.01 + pm.math.exp(g)" in large_spread(64, np.inf, "ImportanceSampling")
+    assert "sigma" not in large_spread(64, 2.0, "ImportanceSampling")
 
 
 @pytest.mark.full

@@ -54,7 +54,7 @@ class JaxPrior(HeldCovariance):
     @cached_property
     def _factorized(self) -> tuple[Any, bool]:
         record("cholesky")
-        factor, definite = programs.factorize(self.covariance, 0.0)
+        factor, definite = programs.factorize(self.covariance)
         return factor, bool(definite)
 
     @property

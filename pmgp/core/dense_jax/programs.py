@@ -36,9 +36,9 @@ def program(**options: Any) -> Callable[[Callable[..., Any]], Callable[..., Any]
 
 
 @program()
-def factorize(covariance: Any, jitter: float) -> tuple[Any, Any]:
-    """Return the lower Cholesky factor of K plus a jitter on its diagonal, and whether it is finite."""
-    factor = cholesky(_raised(covariance, jitter), symmetrize_input=False)
+def factorize(covariance: Any) -> tuple[Any, Any]:
+    """Return the lower Cholesky factor of K, and whether it is finite."""
+    factor = cholesky(covariance, symmetrize_input=False)
     return factor, jnp.isfinite(jnp.diagonal(factor)).all()
 
 
@@ -51,7 +51,8 @@ def diagonal(covariance: Any) -> tuple[Any, Any]:
 @program()
 def raised(covariance: Any, jitter: float) -> Any:
     """Return K plus a jitter on its diagonal."""
-    return _raised(covariance, jitter)
+    index = jnp.arange(len(covariance))
+    return covariance.at[index, index].add(jitter)
 
 
 @program()
@@ -137,11 +138,6 @@ def _inverse_in_parts(factor: Any, smallest: int) -> tuple[Any, Any, Any]:
 
 def _smallest(matrix: Any) -> int:
     return max(SMALLEST_PART, -(-len(matrix) // MOST_PARTS))
-
-
-def _raised(matrix: Any, jitter: Any) -> Any:
-    index = jnp.arange(len(matrix))
-    return matrix.at[index, index].add(jitter)
 
 
 def _solved(factor: Any, x: Any) -> Any:

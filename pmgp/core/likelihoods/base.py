@@ -7,7 +7,7 @@ from typing import Any, NamedTuple, Protocol, Self, runtime_checkable
 
 import numpy as np
 
-from pmgp.core.numerics.quadrature import TiltedMoments, tilted_moments, tilted_moments_in_parts
+from pmgp.core.numerics.quadrature import SITES, TiltedMoments, tilted_moments, tilted_moments_in_parts
 
 
 class Likelihood(Protocol):
@@ -118,6 +118,6 @@ class FactorizingLikelihood(ABC):
         self, mean: np.ndarray, variance: np.ndarray, near: tuple[np.ndarray, np.ndarray] | None = None
     ) -> TiltedMoments | None:
         """Return means, variances and log normalizers of p(y_i|f_i) N(f_i|mean, variance), from quadrature: (n,)."""
-        if isinstance(self, Divisible):
+        if len(mean) > SITES and isinstance(self, Divisible):
             return tilted_moments_in_parts(lambda part: self.subset(part).log_density, mean, variance, near)
         return tilted_moments(self.log_density, mean, variance, near)

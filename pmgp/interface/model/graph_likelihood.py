@@ -19,7 +19,7 @@ from pytensor.tensor.variable import TensorVariable
 from pmgp.core.likelihoods.block_moments import moments_by_nodes
 from pmgp.core.likelihoods.blocks import BlockMoments
 from pmgp.core.numerics.block_matrices import BlockMatrix, DenseBlocks, flat, stacked
-from pmgp.core.numerics.quadrature import TiltedMoments, tilted_moments, tilted_moments_in_parts
+from pmgp.core.numerics.quadrature import SITES, TiltedMoments, tilted_moments, tilted_moments_in_parts
 from pmgp.interface.graphs.compilation import CompiledOnRequest
 from pmgp.interface.graphs.unrolling import NotElementwiseError, elementwise
 from pmgp.interface.model.likelihood_terms import LikelihoodTerms
@@ -95,7 +95,7 @@ class DivisibleLikelihood(PyTensorLikelihood):
     ) -> TiltedMoments | None:
         """Return tilted moments by quadrature."""
         terms = self.functions.terms
-        if not terms.divisible:
+        if len(mean) <= SITES or not terms.divisible:
             return super().tilted_moments(mean, variance, near)
         return tilted_moments_in_parts(lambda part: lambda f: terms.part(f, self.theta, part), mean, variance, near)
 

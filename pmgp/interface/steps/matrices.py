@@ -11,7 +11,7 @@ from pmgp.interface.model.latent_gaussian import LatentGaussianModel
 
 
 class Matrices(Protocol):
-    """What computes K(theta), and holds it."""
+    """A library that computes and holds K(theta)."""
 
     def model(self, parts: LatentGaussianModel) -> Any:
         """Return the model as the chain evaluates it."""

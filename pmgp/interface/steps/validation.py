@@ -84,9 +84,9 @@ def large_spread(draws: int, spread: float, estimator: str) -> str:
     noun = DRAWS.get(estimator, "draw") + ("" if draws == 1 else "s")
     if not isfinite(spread):
         return (
-            f"at posterior points, none of {draws} {noun} has a finite weight, so the chain would stick: the "
-            "likelihood is zero or infinite at all of them. If it has a scale, keep that away from zero, for instance "
-            "with sigma = 0.01 + pm.math.exp(g)"
+            f"at some posterior points, the log of the estimated p(y|theta) with {draws} {noun} is not finite or "
+            "varies without bound, so the chain will stick. If the likelihood has a scale, keep that away from zero, "
+            "for instance with sigma = 0.01 + pm.math.exp(g); otherwise give more draws"
         )
     return (
         f"with {draws} {noun} the log of the estimated p(y|theta) still has a standard deviation of "
