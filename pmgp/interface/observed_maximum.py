@@ -138,6 +138,10 @@ class _Climbing:
         except (NotConvergedError, IndefiniteMatrixError):
             return None
 
+    def log_prior(self, theta: np.ndarray) -> float:
+        """Return the part of the density that is not the evidence."""
+        return self._prior(theta)[0]
+
     def fresh(self, seed: int, theta: np.ndarray, points: np.ndarray | None = None) -> tuple[np.ndarray, float]:
         """Return a gradient, and the log-evidence, with the probes of a seed."""
         found = self.density.estimate(np.random.default_rng(seed), theta, points)
@@ -149,16 +153,19 @@ def _ended(climbing: _Climbing, found: Climbed) -> ObservedMaximum:
     made = [climbing.fresh(3 + seed, found.theta) for seed in range(FRESH)]
     gradients = np.array([gradient for gradient, _ in made])
     mean, spread = gradients.mean(axis=0), gradients.std(axis=0, ddof=1) / np.sqrt(FRESH)
-    near = distance(mean, found.inverse) < 1.0
-    theta = found.theta + found.inverse @ mean if near else found.theta
-    error = distance(spread, found.inverse)
+    left, error = distance(mean, found.inverse), distance(spread, found.inverse)
     values = np.array([value for _, value in made])
+    theta, log_evidence, near = found.theta, values.mean(), left < 1.0
+    if near:
+        theta = found.theta + found.inverse @ mean
+        # A quadratic rises by half the square of the distance; the prior's share of that is known.
+        log_evidence += 0.5 * left**2 + climbing.log_prior(found.theta) - climbing.log_prior(theta)
     message = (
         f"{found.evaluations + FRESH} gradients by conjugate gradients, whose noise moves the maximum by about "
         f"{error:.2g} posterior standard deviations; the log-evidence has the standard error "
         f"{values.std(ddof=1) / np.sqrt(FRESH):.2g}"
     )
-    return ObservedMaximum(theta, float(values.mean()), bool(near and found.distance <= NEAR), message)
+    return ObservedMaximum(theta, float(log_evidence), bool(near and found.distance <= NEAR), message)
 
 
 @contextmanager

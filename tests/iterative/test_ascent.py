@@ -79,7 +79,7 @@ def test_estimated_gradients_find_the_same_maximum(model, exact):
     # The posterior deviations of the elements are .1 to .4.
     assert found.converged
     assert_allclose(log_point(found), log_point(exact), atol=0.05)
-    assert found.log_evidence == pytest.approx(exact.log_evidence, abs=0.1)
+    assert found.log_evidence == pytest.approx(exact.log_evidence, abs=0.05)
     assert "gradients by conjugate gradients, whose noise moves the maximum by about 0.0" in found.message
 
 
