@@ -132,7 +132,8 @@ def test_more_points_are_solved_iteratively_with_the_same_averages(monkeypatch):
     assert found.attrs["solved"] == "by preconditioned conjugate gradients, to 0.01 posterior standard deviations"
 
 
-def test_memory_is_kept(monkeypatch):
+@pytest.mark.parametrize("joint", [False, True])
+def test_memory_is_kept(joint, monkeypatch):
     n, allowed, before = 1500, 6e6, []
     given_theta = ObservedProcess.given_theta
 
@@ -149,14 +150,23 @@ def test_memory_is_kept(monkeypatch):
     given = {"model": model, "solver": solver, **QUIETLY}
     tracemalloc.start()
     try:
-        pmgp.predict(trace([[1.5]], 0.5), XNEW[:9], **given)
+        if joint:
+            pmgp.sample_predictions(trace([[1.5, 1.5]], 0.5), np.tile(XNEW, (3, 1)), **given)
+        else:
+            pmgp.predict(trace([[1.5]], 0.5), XNEW[:9], **given)
         peak = tracemalloc.get_traced_memory()[1] - before[0]
     finally:
         tracemalloc.stop()
     # An n by n matrix takes 18 megabytes.
     assert 0.3 * allowed < peak < allowed
-    with pytest.raises(MemoryError, match="36 new inputs together with 1500 old ones take more than the 6e"):
-        pmgp.sample_predictions(trace([[1.5]], 0.5), np.tile(XNEW, (3, 1)), **given)
+    if joint:
+        with pytest.raises(
+            MemoryError, match=r"a draw at 240 new inputs together, given 1500 old ones, takes .* MB, and"
+        ):
+            pmgp.sample_predictions(trace([[1.5]], 0.5), np.tile(XNEW, (20, 1)), **given)
+        return
+    with pytest.raises(MemoryError, match=r"36 new inputs at a time with 1500 old ones take more than the 6e"):
+        pmgp.predict(trace([[1.5]], 0.5), np.tile(XNEW, (3, 1)), block_size=36, **given)
 
 
 @pytest.mark.parametrize(

@@ -11,10 +11,11 @@ from typing import cast
 
 import numpy as np
 from pytensor.tensor.variable import TensorVariable
+from scipy.linalg import solve_triangular
 
-from pmgp.core.iterative.conditional import IterativeConditional, columns_within
+from pmgp.core.iterative.conditional import IterativeConditional, columns_within, draws_within
 from pmgp.core.iterative.settings import Iterative
-from pmgp.interface.covariance.executor import MomentParts
+from pmgp.interface.covariance.executor import MomentParts, bands
 from pmgp.interface.model.latent_gaussian import ModelError
 from pmgp.interface.prediction.joint_covariance import Parts
 from pmgp.interface.prediction.known_process import KnownProcess
@@ -70,23 +71,12 @@ class ObservedProcess(LatentProcess):
         """Return the process at one theta and the new inputs."""
         if self._solver is None:
             return super().given_theta(theta, Xnew, block_size)
-        self._refuse_more(block_size)
         blocks = [slice(start, min(start + block_size, len(Xnew))) for start in range(0, len(Xnew), block_size)]
         assert self._moments is not None
         old = cast("MomentParts", self._moments(self.X, theta))
         return SolvedConditional(
             old, self.noise(theta, self.X), blocks, lambda block: self._parts(Xnew[block], theta), self._solver
         )
-
-    def _refuse_more(self, number: int) -> None:
-        """Refuse more new inputs together than the memory allows."""
-        assert self._solver is not None
-        most = columns_within(self._solver.memory, self.size, self._solver.rank, number)
-        if number > most:
-            raise MemoryError(
-                f"{number} new inputs together with {self.size} old ones take more than the {self._solver.memory:.3g} "
-                f"bytes that memory= allows: give at most {most} together, or allow more"
-            )
 
     def _parts(self, Xnew: np.ndarray, theta: list[np.ndarray]) -> Parts:
         return _WithoutNewNoise(super()._parts(Xnew, theta), self.size, self.noise(theta, Xnew))
@@ -160,31 +150,52 @@ class SolvedConditional(Conditional):
         if not np.all(noise > 0.0):
             raise ModelError("the observations have no noise, but solvers need noise: use solver='cholesky'")
         self._old, self._blocks, self._parts, self._mean = slice(0, len(noise)), blocks, parts, old.mean
-        self._given = IterativeConditional(_Noiseless(old, noise), noise, solver)
+        self._kernel, self._noise, self._solver = _Noiseless(old, noise), noise, solver
 
     def whiten(self, f: np.ndarray) -> np.ndarray:
-        """Return C^-1 (y - m) for observations, which are the same for all k draws: (k, n) -> (n, k)."""
-        weights = self._given.weights(f[0] - self._mean)
-        return np.broadcast_to(weights[:, None], f.T.shape)
+        """Return observations less their mean, which are the same for all k draws: (k, n) -> (n, k)."""
+        return np.broadcast_to((f[0] - self._mean)[:, None], f.T.shape)
 
     def pointwise(self, whitened: np.ndarray) -> Iterator[tuple[slice, np.ndarray, np.ndarray]]:
-        """Yield mean and variance at the new inputs, block by block: arrays of shapes (k, m) and (m,)."""
+        """Yield mean and variance at the new inputs, block by block: arrays of shapes (k, m) and (m,).
+
+        Raises MemoryError if a block has more new inputs than the memory allows.
+        """
+        self._refuse_more(max(block.stop - block.start for block in self._blocks))
+        given = IterativeConditional(self._kernel, self._noise, self._solver)
+        weights = given.weights(whitened[:, :1])[:, 0]
         for block in self._blocks:
             parts, new, between = self._between(block)
             prior = parts.diagonal(new)
-            explained = self._given.solved(between, prior).variance
-            yield block, parts.mean[new] + whitened.T @ between, np.maximum(prior - explained, 0.0)
+            variance = np.maximum(prior - given.explained(between, prior), 0.0)
+            mean = parts.mean[new] + weights @ between
+            yield block, np.broadcast_to(mean, (whitened.shape[1], len(mean))), variance
 
     def jointly(self, rng: np.random.Generator, whitened: np.ndarray) -> np.ndarray:
-        """Draw the process at all new inputs together: (k, m)."""
-        parts, new, between = self._between(slice(0, self._blocks[-1].stop))
+        """Draw the process at all new inputs together: (k, m).
+
+        Raises MemoryError if the memory does not suffice for one draw.
+        """
+        number, (size, draws) = self._blocks[-1].stop, whitened.shape
+        together = draws_within(self._solver.memory, size, self._solver.rank, number, draws)
+        parts, new = self._parts(slice(0, number)), slice(size, size + number)
         covariance = parts.lower_triangle(new)
-        prior = np.einsum("ii->i", covariance).copy()
-        found = self._given.solved(between, prior)
-        with np.errstate(all="ignore"):
-            covariance -= between.T @ found.solutions + found.solutions.T @ found.residual
-        normals = rng.standard_normal((whitened.shape[1], len(prior)))
-        return parts.mean[new] + whitened.T @ between + normals @ np.tril(factor(covariance, prior.mean())).T
+        lower = np.tril(factor(covariance, np.einsum("ii->i", covariance).mean()))
+        between = np.empty((number, size))
+        for columns in bands(size, number):
+            between[:, columns] = solve_triangular(lower, parts.rectangle(new, columns), lower=True)
+        given = IterativeConditional(self._kernel, self._noise, self._solver)
+        return parts.mean[new] + given.draws(rng, lower, between, whitened, together).T
+
+    def _refuse_more(self, number: int) -> None:
+        """Refuse more new inputs at a time than the memory allows."""
+        solver, size = self._solver, len(self._noise)
+        most = columns_within(solver.memory, size, solver.rank, number)
+        if number > most:
+            raise MemoryError(
+                f"{number} new inputs at a time with {size} old ones take more than the {solver.memory:.3g} bytes that "
+                f"memory= allows: give block_size={most} or less, or allow more"
+            )
 
     def _between(self, block: slice) -> tuple[Parts, slice, np.ndarray]:
         """Return the moments, the slice of the new inputs in them, and the covariance of old and new ones, (n, m)."""

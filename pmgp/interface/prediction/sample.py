@@ -59,7 +59,9 @@ def sample_predictions(
         different theta, but only O(n + m) for a process in time. Otherwise f is drawn at each new input by itself,
         without the correlations.
     solver : {"auto", "cholesky", "iterative"} or pmgp.marginal.Iterative
-        As for :func:`predict`, for multivariate normal observations only.
+        As for :func:`predict`, for multivariate normal observations only. Joint draws are then pathwise: each takes two
+        sets of iterations, however many new inputs there are, and differs from an exact draw by at most the tolerance,
+        in posterior standard deviations; there are an (m, n) and an (m, m) matrix in memory.
     random_seed : int or numpy.random.Generator, optional
         The same seed gives the same draws.
     progressbar : bool
@@ -83,6 +85,8 @@ def sample_predictions(
     ------
     ValueError
         For the reasons that :func:`predict` lists.
+    MemoryError
+        If an iterative solver needs more than its `memory`.
     ModelError
         If the model has no latent process whose inputs can be found.
 

@@ -13,7 +13,7 @@ from pmgp.core.iterative.solvers.base import (
     Product,
     columnwise,
 )
-from pmgp.core.iterative.solvers.conjugate_gradients import ConjugateGradients, Solution
+from pmgp.core.iterative.solvers.conjugate_gradients import ConjugateGradients, Solution, refuse_indefinite
 from pmgp.core.iterative.solvers.flexible import FlexibleConjugateGradients
 from pmgp.core.iterative.solvers.lanczos import Estimated, log_determinant
 
@@ -28,4 +28,5 @@ __all__ = [
     "Solution",
     "columnwise",
     "log_determinant",
+    "refuse_indefinite",
 ]

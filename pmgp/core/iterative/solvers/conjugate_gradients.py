@@ -282,7 +282,7 @@ class _Pass:
         direction, ratio = self._directions.following(self._residual, z)
         image = self._product(direction)
         curvature, slope = columnwise(direction, image), columnwise(direction, self._residual)
-        _refuse_indefinite(curvature, slope)
+        refuse_indefinite(curvature, slope)
         step = slope / curvature
         self._directions.took(direction, image, curvature)
         self.x[:, self._active] += step * direction
@@ -302,7 +302,8 @@ class _Pass:
         return found
 
 
-def _refuse_indefinite(curvature: np.ndarray, slope: np.ndarray) -> None:
+def refuse_indefinite(curvature: np.ndarray, slope: np.ndarray) -> None:
+    """Raise IndefiniteMatrixError unless p'C p and z'r are positive for all columns."""
     if np.all(curvature > 0.0) and np.all(slope > 0.0):
         return
     if not np.isfinite(curvature).all() or not np.isfinite(slope).all():
