@@ -63,8 +63,8 @@ def cholesky_pullback(factor: np.ndarray, cotangent: np.ndarray, vector: np.ndar
     Returns both triangles of the symmetric matrix: (n, n).
     """
     record("cholesky")
-    lower = np.tril(np.multiply.outer(triangular_product(factor, cotangent, transpose=True), vector))
-    symmetric = np.asfortranarray(lower + np.tril(lower, -1).T)
+    outer = np.multiply.outer(triangular_product(factor, cotangent, transpose=True), vector)
+    symmetric = np.where(np.tri(len(factor), dtype=bool), outer, outer.T).T
     half = dtrsm(0.5, factor, symmetric, lower=1, trans_a=1, overwrite_b=1)
     return dtrsm(1.0, factor, half, side=1, lower=1, overwrite_b=1)
 

@@ -21,7 +21,7 @@ from pmgp.interface.covariance.executor import Inputs, MomentParts, by_kind
 from pmgp.interface.covariance.filling import Block, Part, blocks, packed_parts
 from pmgp.interface.covariance.packed import elementwise, packed, unpack
 from pmgp.interface.covariance.program import Instruction, Program
-from pmgp.interface.covariance.pullback import Weighted, differentiable, of_pairs, of_symmetric, pull_back
+from pmgp.interface.covariance.pullback import Pullback, Weighted, differentiable, of_pairs, of_symmetric
 from pmgp.interface.graphs.compilation import CompiledOnRequest, Compiler
 from pmgp.interface.graphs.numpy_graph import UnsupportedGraphError
 from pmgp.interface.graphs.theta_function import NumpyFunction, ThetaFunction, simplified
@@ -52,7 +52,7 @@ class BlockedCovariance:
         whole = [leaf for leaf in program.leaves if not any(leaf.type.broadcastable)]
         self._values = ThetaFunction(theta, outputs, compile_function, whole)
         self._distances_at = compile_function([], program.distances, interpreted=True)
-        self._depends, self._thin_pullback = self._differentiated(theta, outputs, whole, compile_function)
+        self._pullback, self._thin_pullback = self._differentiated(theta, outputs, whole, compile_function)
         self.refresh_data()
 
     def refresh_data(self) -> None:
@@ -85,7 +85,7 @@ class BlockedCovariance:
     @property
     def has_pullback(self) -> bool:
         """Whether derivatives of all operations are known."""
-        return self._depends is not None
+        return self._pullback is not None
 
     @np.errstate(all="ignore")
     def parts(self, theta: np.ndarray) -> MomentParts:
@@ -108,9 +108,9 @@ class BlockedCovariance:
     def _pulled_back(
         self, theta: np.ndarray, weighted: Weighted, on_diagonal: np.ndarray, mean_bar: np.ndarray
     ) -> np.ndarray:
-        assert self._depends is not None
+        assert self._pullback is not None
         inputs, (gradients, bars) = by_kind(self._at(theta)[1:], self._shape), self._zero_gradients(theta, mean_bar)
-        pull_back(self._code, self._depends, inputs | self._kept(), bars, weighted)
+        self._pullback(inputs | self._kept(), bars, weighted)
         return self._to_theta(theta, gradients, bars, on_diagonal)
 
     def _zero_gradients(self, theta: np.ndarray, mean_bar: np.ndarray) -> tuple[list[np.ndarray], Inputs]:
@@ -132,8 +132,8 @@ class BlockedCovariance:
         outputs: list[TensorVariable],
         whole: list[TensorVariable],
         compile_function: Compiler,
-    ) -> tuple[list[bool] | None, Any]:
-        """Return the registers that move with theta, and the pullback of gradients in thin outputs to theta."""
+    ) -> tuple[Pullback | None, Any]:
+        """Return the pullback of gradients in K to the thin outputs, and that of theirs to theta."""
         moves = [theta in set(ancestors([output])) for output in outputs]
         if any(theta in set(ancestors([leaf])) for leaf in whole):
             return None, None
@@ -143,7 +143,7 @@ class BlockedCovariance:
             depends = differentiable(self._code, places)
         except UnsupportedGraphError:
             return None, None
-        return depends, thin_pullback(theta, outputs, compile_function)
+        return Pullback(self._code, depends), thin_pullback(theta, outputs, compile_function)
 
     def _kept(self) -> Inputs:
         """Return the inputs that do not depend on theta, computed when they are first needed."""

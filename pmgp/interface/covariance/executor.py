@@ -85,9 +85,9 @@ class Gathered:
 
     distance = leaf
 
-    def product(self, factors: tuple[np.ndarray, np.ndarray]) -> np.ndarray:
-        """A part of a product of matrices."""
-        return factors[0][self.rows] @ factors[1][:, self.columns]
+    def product(self, factors: tuple[np.ndarray, np.ndarray], out: np.ndarray | None = None) -> np.ndarray:
+        """A part of a product of matrices, in `out` where that is given."""
+        return np.matmul(factors[0][self.rows], factors[1][:, self.columns], out=out)
 
     def diagonal(self, values: np.ndarray, matrix: np.ndarray) -> np.ndarray:
         """A matrix with the part of a vector added that belongs on the diagonal here."""

@@ -8,38 +8,39 @@ vectors that is never formed as a matrix.
 
 from __future__ import annotations
 
+import re
 from collections.abc import Callable, Iterator
-from functools import lru_cache
+from functools import cached_property, lru_cache
 from typing import Any
 
 import numpy as np
 
-from pmgp.interface.covariance.executor import Gathered, Inputs, Rectangle, bands, intervals, run, trapezia
+from pmgp.interface.covariance.executor import Gathered, Inputs, Rectangle, bands, intervals, trapezia
 from pmgp.interface.covariance.program import Instruction
 from pmgp.interface.graphs.numpy_graph import UnsupportedGraphError
 
-Rule = Callable[..., np.ndarray] | None
-# For each operand, its gradient as a function of the result's gradient, the result, and the operands.
-RULES: dict[Any, tuple[Rule, ...]] = {
+# For each operand, its gradient as a Python expression in that of the result {g}, the result {r} and the operands.
+# One that begins with "{g} * " may be computed in the memory of {g}.
+RULES: dict[Any, tuple[str | None, ...]] = {
     **dict.fromkeys((np.less, np.less_equal, np.greater, np.greater_equal, np.equal, np.not_equal), (None, None)),
-    np.where: (None, lambda g, out, c, a, b: np.where(c, g, 0.0), lambda g, out, c, a, b: np.where(c, 0.0, g)),
-    np.power: (lambda g, out, a, b: g * b * a ** (b - 1.0), lambda g, out, a, b: g * out * np.log(a)),
-    np.add: (lambda g, out, a, b: g, lambda g, out, a, b: g),
-    np.subtract: (lambda g, out, a, b: g, lambda g, out, a, b: -g),
-    np.multiply: (lambda g, out, a, b: g * b, lambda g, out, a, b: g * a),
-    np.true_divide: (lambda g, out, a, b: g / b, lambda g, out, a, b: -g * out / b),
-    np.negative: (lambda g, out, a: -g,),
-    np.exp: (lambda g, out, a: g * out,),
-    np.log: (lambda g, out, a: g / a,),
-    np.log1p: (lambda g, out, a: g / (1.0 + a),),
-    np.sqrt: (lambda g, out, a: 0.5 * g / out,),
-    np.square: (lambda g, out, a: 2.0 * g * a,),
-    np.reciprocal: (lambda g, out, a: -g * out * out,),
-    np.cos: (lambda g, out, a: -g * np.sin(a),),
-    np.sin: (lambda g, out, a: g * np.cos(a),),
+    np.where: (None, "np.where({a}, {g}, 0.0)", "np.where({a}, 0.0, {g})"),
+    np.power: ("{g} * ({b} * {a} ** ({b} - 1.0))", "{g} * ({r} * np.log({a}))"),
+    np.add: ("{g}", "{g}"),
+    np.subtract: ("{g}", "-{g}"),
+    np.multiply: ("{g} * {b}", "{g} * {a}"),
+    np.true_divide: ("{g} / {b}", "{g} * (-{r} / {b})"),
+    np.negative: ("-{g}",),
+    np.exp: ("{g} * {r}",),
+    np.log: ("{g} / {a}",),
+    np.log1p: ("{g} / (1.0 + {a})",),
+    np.sqrt: ("{g} * (0.5 / {r})",),
+    np.square: ("{g} * (2.0 * {a})",),
+    np.reciprocal: ("{g} * (-{r} * {r})",),
+    np.cos: ("{g} * -np.sin({a})",),
+    np.sin: ("{g} * np.cos({a})",),
     # Where both are equal, as at distance zero, the gradient is zero.
-    np.minimum: (lambda g, out, a, b: g * (a < b), lambda g, out, a, b: g * (b < a)),
-    np.maximum: (lambda g, out, a, b: g * (a > b), lambda g, out, a, b: g * (b > a)),
+    np.minimum: ("{g} * ({a} < {b})", "{g} * ({b} < {a})"),
+    np.maximum: ("{g} * ({a} > {b})", "{g} * ({b} > {a})"),
 }
 
 
@@ -58,7 +59,7 @@ def differentiable(code: list[Instruction], moves: dict[str, list[bool]]) -> lis
 
 
 Weighted = Iterator[tuple[Rectangle | Gathered, np.ndarray]]
-"""Blocks of K, and weights of their elements."""
+"""Blocks of K, and weights of their elements in new arrays."""
 
 
 def of_symmetric(lower: np.ndarray) -> Weighted:
@@ -79,17 +80,16 @@ def of_pairs(left: np.ndarray, right: np.ndarray) -> Weighted:
 def of_columns(points: np.ndarray, weights: np.ndarray) -> Weighted:
     """Yield the blocks for <weights, K[:, points]>, with weights of shape (n, m) and m different points."""
     for rows in bands(*weights.shape):
-        yield Gathered(rows, points), weights[rows]
+        yield Gathered(rows, points), weights[rows].copy()
 
 
 def _weights(lower: np.ndarray, rows: slice) -> np.ndarray:
     """Return a block's weights in sum_ij G_ij dK_ij, from G's lower triangle: 2 G above the diagonal, and G on it."""
-    block = lower.T[rows, rows.start :]
-    counted = np.multiply(block, 2.0)
-    square = block[:, : len(block)]
+    counted = np.multiply(lower.T[rows, rows.start :], 2.0, order="C")
+    height, width = counted.shape
     # Elements below the diagonal may be NaN.
-    np.copyto(counted[:, : len(block)], 0.0, where=_below_diagonal(len(block)))
-    np.einsum("ii->i", counted[:, : len(block)])[:] = np.einsum("ii->i", square)
+    np.copyto(counted[:, :height], 0.0, where=_below_diagonal(height))
+    counted.reshape(-1)[: height * width : width + 1] *= 0.5
     return counted
 
 
@@ -100,57 +100,120 @@ def _below_diagonal(size: int) -> np.ndarray:
     return below
 
 
-def pull_back(code: list[Instruction], depends: list[bool], inputs: Inputs, bars: Inputs, weighted: Weighted) -> None:
-    """Add to `bars` the gradients of the weighted sum of K's elements.
+class Pullback:
+    """Adds the gradients of a weighted sum of K's elements to those in its thin inputs.
 
-    `depends` is the result of :func:`differentiable`. `weighted` yields blocks with the gradient in their elements.
+    `depends` is the result of :func:`differentiable`.
     """
-    for place, weight in weighted:
-        _pull_back_block(code, depends, run(code, inputs, place), inputs, bars, place, weight)
+
+    def __init__(self, code: list[Instruction], depends: list[bool]) -> None:
+        self._code = code
+        self._depends = depends
+        self._memory: dict[int, np.ndarray] = {}
+
+    def __call__(self, inputs: Inputs, bars: Inputs, weighted: Weighted) -> None:
+        """Add to `bars`; `weighted` yields blocks with the gradient in their elements, which is overwritten."""
+        for place, weight in weighted:
+            self._program(place, weight, inputs, bars, self._shaped(*place.shape))
+
+    @cached_property
+    def _program(self) -> Callable[..., None]:
+        return _written(self._code, self._depends)
+
+    def _shaped(self, height: int, width: int) -> dict[int, np.ndarray]:
+        """Return the memory of registers that take it or are constant, as matrices of one shape."""
+        size = height * width
+        if not self._memory or len(next(iter(self._memory.values()))) < size:
+            owned = [place for place, step in enumerate(self._code) if _owns_memory(step)]
+            self._memory = {place: np.full(size, self._code[place].value) for place in owned}
+        return {place: memory[:size].reshape(height, width) for place, memory in self._memory.items()}
+
+    def __getstate__(self) -> dict[str, Any]:
+        """Leave the program and its memory behind when it is pickled."""
+        return {"_code": self._code, "_depends": self._depends, "_memory": {}}
 
 
-def _pull_back_block(
-    code: list[Instruction],
-    depends: list[bool],
-    registers: list[np.ndarray],
-    inputs: Inputs,
-    bars: Inputs,
-    block: Rectangle | Gathered,
-    weight: np.ndarray,
-) -> None:
-    rows, columns = block.rows, block.columns
-    found: list[Any] = [None] * len(code)
-    found[-1] = weight
-    for position in reversed(range(len(code))):
-        gradient, (kind, function, sources, place, _) = found[position], code[position]
-        if gradient is None or not depends[position]:
+def _owns_memory(step: Instruction) -> bool:
+    return step.kind == "constant" or (step.kind in ("call", "product") and step.writes)
+
+
+def _written(code: list[Instruction], depends: list[bool]) -> Callable[..., None]:
+    """Return the function that runs a block forwards and backwards, with a line for each operation.
+
+    Register i is r{i}, and its gradient g{i}. Only registers that rules of gradients take are computed.
+    """
+    backwards = _backwards(code, depends)
+    needed = {int(place) for line in backwards for place in re.findall(r"\br(\d+)\b", line)}
+    forwards: list[str] = []
+    for place in reversed(range(len(code))):
+        if place in needed:
+            forwards.insert(0, _forwards(code[place], place))
+            needed.update(code[place].sources)
+    called = {f"function{place}": step.function for place, step in enumerate(code)}
+    known = called | {"np": np, "leaf": _add_to_leaf, "product": _add_to_product, "diagonal": _add_to_diagonal}
+    head = f"def program(place, g{len(code) - 1}, inputs, bars, memory):"
+    exec("\n    ".join([head, *forwards, *backwards, "return"]), known)
+    return known["program"]
+
+
+def _forwards(step: Instruction, place: int) -> str:
+    """Return the line that fills a register."""
+    if step.kind == "constant":
+        return f"r{place} = memory[{place}]"
+    given = [f"r{source}" for source in step.sources]
+    if step.kind != "call":
+        given.insert(0, f"inputs[{step.kind!r}][{step.place}]")
+    if _owns_memory(step):
+        given.append(f"out=memory[{place}]")
+    function = f"function{place}" if step.kind == "call" else f"place.{step.kind}"
+    return f"r{place} = {function}({', '.join(given)})"
+
+
+def _backwards(code: list[Instruction], depends: list[bool]) -> list[str]:
+    """Return the lines that take the gradient from the last register to the thin inputs."""
+    lines = []
+    # Registers that have a gradient, and whether its memory is used by no other.
+    own = {len(code) - 1: True}
+    for place in reversed(range(len(code))):
+        if place not in own or not depends[place]:
             continue
-        if kind == "leaf":
-            _add_to_leaf(bars["leaf"][place], gradient, rows, columns)
-        elif kind == "product":
-            (left, right), (left_bar, right_bar) = inputs["product"][place], bars["product"][place]
-            left_bar[rows] += gradient @ right[:, columns].T
-            right_bar[:, columns] += left[rows].T @ gradient
-        elif kind == "diagonal":
-            where, elements = block.of_diagonal(gradient)
-            bars["diagonal"][place][where] += elements
-            found[sources[0]] = _sum(found[sources[0]], gradient)
-        elif kind == "call":
-            operands = gradient, registers[position], *[registers[source] for source in sources]
-            for source, rule in zip(sources, RULES[function], strict=True):
-                if depends[source] and rule is not None:
-                    found[source] = _sum(found[source], rule(*operands))
+        kind, function, sources, number, _ = code[place]
+        if kind != "call":
+            lines.append(f"{kind}(place, g{place}, inputs[{kind!r}][{number}], bars[{kind!r}][{number}])")
+        rules = RULES[function] if kind == "call" else ("{g}",) * len(sources)
+        wanted = [(s, rule) for s, rule in zip(sources, rules, strict=True) if depends[s] and rule is not None]
+        operands = {name: f"r{source}" for name, source in zip("abc", sources, strict=False)}
+        for number, (source, rule) in enumerate(wanted, 1):
+            gradient = rule.format(g=f"g{place}", r=f"r{place}", **operands)
+            last = number == len(wanted) and own[place]
+            if source in own:
+                lines.append(f"g{source} = g{source} + {gradient}")
+            elif last and rule.startswith("{g} * "):
+                lines.append(f"g{source} = np.multiply(g{place}, {gradient.removeprefix(f'g{place} * ')}, out=g{place})")
+            else:
+                lines.append(f"g{source} = {gradient}")
+            own[source] = source in own or rule != "{g}" or (last and len(wanted) == 1)
+    return lines
 
 
-def _sum(known: Any, more: Any) -> Any:
-    return more if known is None else known + more
+def _add_to_product(
+    block: Rectangle | Gathered, gradient: np.ndarray, factors: tuple[Any, Any], bars: tuple[Any, Any]
+) -> None:
+    (left, right), (left_bar, right_bar) = factors, bars
+    left_bar[block.rows] += gradient @ right[:, block.columns].T
+    right_bar[:, block.columns] += left[block.rows].T @ gradient
 
 
-def _add_to_leaf(bar: np.ndarray, gradient: np.ndarray, rows: slice, columns: slice | np.ndarray) -> None:
+def _add_to_diagonal(block: Rectangle | Gathered, gradient: np.ndarray, values: np.ndarray, bar: np.ndarray) -> None:
+    where, elements = block.of_diagonal(gradient)
+    bar[where] += elements
+
+
+def _add_to_leaf(block: Rectangle | Gathered, gradient: np.ndarray, values: np.ndarray, bar: np.ndarray) -> None:
     """Add a block's gradient to that of a leaf, summed over the axes along which the leaf was broadcast."""
     if bar.size == 1:
         bar += gradient.sum()
     elif bar.shape[1] == 1:
-        bar[rows] += gradient.sum(axis=1, keepdims=True)
+        bar[block.rows] += gradient.sum(axis=1, keepdims=True)
     else:
-        bar[:, columns] += gradient.sum(axis=0, keepdims=True)
+        bar[:, block.columns] += gradient.sum(axis=0, keepdims=True)
