@@ -8,6 +8,7 @@ symmetric matrix with vectors, which dominate the cost of iterative methods.
 
 from __future__ import annotations
 
+from functools import lru_cache
 from math import isfinite
 
 import numpy as np
@@ -20,6 +21,8 @@ from pmgp.core.numerics.ledger import record
 # Columns handled at a time by `scaled_plus_identity`: 64 columns of a lower triangle stay in the second-level
 # cache, and skipping the upper triangle halves the work.
 BLOCK = 64
+# Up to this number of rows, the places of the lower triangle are kept: making them takes a tenth of a pullback.
+KEPT_TRIANGLE = 512
 
 
 class NotPositiveDefiniteError(np.linalg.LinAlgError):
@@ -64,9 +67,17 @@ def cholesky_pullback(factor: np.ndarray, cotangent: np.ndarray, vector: np.ndar
     """
     record("cholesky")
     outer = np.multiply.outer(triangular_product(factor, cotangent, transpose=True), vector)
-    symmetric = np.where(np.tri(len(factor), dtype=bool), outer, outer.T).T
+    below = _lower_triangle(len(factor)) if len(factor) <= KEPT_TRIANGLE else np.tri(len(factor), dtype=bool)
+    symmetric = np.where(below, outer, outer.T).T
     half = dtrsm(0.5, factor, symmetric, lower=1, trans_a=1, overwrite_b=1)
     return dtrsm(1.0, factor, half, side=1, lower=1, overwrite_b=1)
+
+
+@lru_cache(maxsize=16)
+def _lower_triangle(n: int) -> np.ndarray:
+    below = np.tri(n, dtype=bool)
+    below.flags.writeable = False
+    return below
 
 
 def cholesky_pushforward(factor: np.ndarray, tangent: np.ndarray, vector: np.ndarray) -> np.ndarray:

@@ -48,7 +48,7 @@ class ThetaDensity:
 
     def is_current(self, theta: np.ndarray) -> bool:
         """Return whether theta is the chain's, so that its f is used as it is and not recomputed with rounding."""
-        return theta is self.current.theta or np.array_equal(theta, self.current.theta)
+        return theta is self.current.theta or theta.tobytes() == self.current.theta.tobytes()
 
     def prior(self, theta: np.ndarray) -> Prior | None:
         """Return p(f|theta) with its factor, or None if K is indefinite."""

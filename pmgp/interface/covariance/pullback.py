@@ -109,28 +109,32 @@ class Pullback:
     def __init__(self, code: list[Instruction], depends: list[bool]) -> None:
         self._code = code
         self._depends = depends
-        self._memory: dict[int, np.ndarray] = {}
+        self._size = 0
+        self._memory: dict[tuple[int, int], dict[int, np.ndarray]] = {}
 
     def __call__(self, inputs: Inputs, bars: Inputs, weighted: Weighted) -> None:
         """Add to `bars`; `weighted` yields blocks with the gradient in their elements, which is overwritten."""
         for place, weight in weighted:
-            self._program(place, weight, inputs, bars, self._shaped(*place.shape))
+            self._program(place, weight, inputs, bars, self._shaped(place.shape))
 
     @cached_property
     def _program(self) -> Callable[..., None]:
         return _written(self._code, self._depends)
 
-    def _shaped(self, height: int, width: int) -> dict[int, np.ndarray]:
+    def _shaped(self, shape: tuple[int, int]) -> dict[int, np.ndarray]:
         """Return the memory of registers that take it or are constant, as matrices of one shape."""
-        size = height * width
-        if not self._memory or len(next(iter(self._memory.values()))) < size:
+        size = shape[0] * shape[1]
+        if size > self._size:
             owned = [place for place, step in enumerate(self._code) if _owns_memory(step)]
-            self._memory = {place: np.full(size, self._code[place].value) for place in owned}
-        return {place: memory[:size].reshape(height, width) for place, memory in self._memory.items()}
+            self._size, self._whole = size, {place: np.full(size, self._code[place].value) for place in owned}
+            self._memory.clear()
+        if shape not in self._memory:
+            self._memory[shape] = {place: memory[:size].reshape(shape) for place, memory in self._whole.items()}
+        return self._memory[shape]
 
     def __getstate__(self) -> dict[str, Any]:
         """Leave the program and its memory behind when it is pickled."""
-        return {"_code": self._code, "_depends": self._depends, "_memory": {}}
+        return {"_code": self._code, "_depends": self._depends, "_size": 0, "_memory": {}}
 
 
 def _owns_memory(step: Instruction) -> bool:
@@ -189,7 +193,8 @@ def _backwards(code: list[Instruction], depends: list[bool]) -> list[str]:
             if source in own:
                 lines.append(f"g{source} = g{source} + {gradient}")
             elif last and rule.startswith("{g} * "):
-                lines.append(f"g{source} = np.multiply(g{place}, {gradient.removeprefix(f'g{place} * ')}, out=g{place})")
+                factor = gradient.removeprefix(f"g{place} * ")
+                lines.append(f"g{source} = np.multiply(g{place}, {factor}, out=g{place})")
             else:
                 lines.append(f"g{source} = {gradient}")
             own[source] = source in own or rule != "{g}" or (last and len(wanted) == 1)
