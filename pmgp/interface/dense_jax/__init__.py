@@ -1,4 +1,4 @@
-"""Models whose K(theta) JAX computes and keeps on one of its devices; loaded where it is asked for, since it needs JAX.
+"""K(theta), or a whole log-density, on a device of JAX; loaded where it is asked for, since it needs JAX.
 
 May import: core, interface.model, interface.tiles.
 """

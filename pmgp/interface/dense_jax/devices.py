@@ -1,4 +1,4 @@
-"""Devices by name, and the memory that they have."""
+"""Devices by name, the memory that they have, and the process that may use them."""
 
 from __future__ import annotations
 
@@ -32,3 +32,12 @@ def memory_of(device: Any) -> float:
     if "bytes_limit" in stats:
         return float(stats["bytes_limit"])
     return float(os.sysconf("SC_PAGE_SIZE") * os.sysconf("SC_PHYS_PAGES")) if hasattr(os, "sysconf") else float("inf")
+
+
+def refuse_fork(process: int) -> None:
+    """Raise an error in a process that was forked from the one that has the device."""
+    if os.getpid() != process:
+        raise RuntimeError(
+            'a forked process cannot use the JAX of its parent: give cores=1, or mp_ctx="spawn", or an executor '
+            "whose processes are spawned"
+        )

@@ -11,7 +11,7 @@ import numpy as np
 from pmgp.core.dense_jax.gaussians import JaxPrior
 from pmgp.core.likelihoods import Likelihood
 from pmgp.interface.dense_jax.covariance import JaxCovariance
-from pmgp.interface.dense_jax.devices import memory_of
+from pmgp.interface.dense_jax.devices import memory_of, refuse_fork
 from pmgp.interface.model.latent_gaussian import LatentGaussianModel
 
 # Matrices that a chain holds at once: K, its factor and that of B at the chain's theta, K and the factor of B at two
@@ -63,11 +63,7 @@ class JaxModel:
 
     def prior(self, theta: np.ndarray) -> JaxPrior:
         """Return p(f|theta)."""
-        if os.getpid() != self._process:
-            raise RuntimeError(
-                'a forked process cannot use the JAX of its parent: give cores=1, or mp_ctx="spawn", or an executor '
-                "whose processes are spawned"
-            )
+        refuse_fork(self._process)
         return self.covariance(theta)
 
     def likelihood(self, theta: np.ndarray) -> Likelihood:

@@ -1,8 +1,8 @@
 """Hamiltonian Monte Carlo for all variables of a model together, without compilation.
 
 The article's sampler (section 3) has trajectories of random length, tuned for the expected squared jump and then
-frozen. Here the coordinates are also whitened with the covariance of the tuning draws. NumPy and LAPACK compute the
-model's log-density and its gradient.
+frozen. Here the coordinates are also whitened with the covariance of the tuning draws. NumPy and LAPACK, or JAX,
+compute the model's log-density and its gradient.
 """
 
 from __future__ import annotations
@@ -12,7 +12,6 @@ from typing import Any, ClassVar
 
 import numpy as np
 import pymc as pm
-import pytensor.tensor as pt
 from pymc.pytensorf import join_nonshared_inputs
 from pymc.step_methods.compound import StepMethodState
 from pymc.step_methods.state import dataclass_state
@@ -24,9 +23,9 @@ from pmgp.core.numerics.linalg import triangular_product, triangular_solve
 from pmgp.core.transitions.adaptive import check_leapfrog, check_target
 from pmgp.core.transitions.base import Point, TransitionInfo
 from pmgp.core.transitions.hamiltonian import hamiltonian
-from pmgp.interface.graphs.numerical import NumericalFunction
 from pmgp.interface.sparse.steps import SparseStep
 from pmgp.interface.steps.base import ACCEPTANCE, EVALUATIONS
+from pmgp.interface.steps.matrices import Matrices, matrices_of
 from pmgp.interface.steps.progress import AcceptanceProgress
 
 # Parts of tuning after which the scale becomes the covariance of the draws since the previous part.
@@ -85,8 +84,8 @@ class SparseHMC(AcceptanceProgress, SparseStep):
     covariance of its draws, in whose coordinates it moves, the step size for an acceptance rate, and the maximum number
     of steps, from the expected squared jump over the square root of that number. Nothing changes afterwards.
 
-    Nothing is compiled, so the first draw comes after a second or two. The sampler takes every model whose free
-    variables are continuous, and is meant for those whose gradient is mostly linear algebra.
+    By default nothing is compiled, so the first draw comes after a second or two. The sampler takes every model whose
+    free variables are continuous, and is meant for those whose gradient is mostly linear algebra.
 
     Parameters
     ----------
@@ -96,6 +95,9 @@ class SparseHMC(AcceptanceProgress, SparseStep):
         Largest number of leapfrog steps that tuning may choose.
     target_acceptance : float
         Acceptance rate for which the step size is tuned.
+    backend : "numpy", "jax" or JaxMatrices
+        The library that computes the log-density and its gradient. With "jax" they are compiled for a device, which
+        takes some seconds: for many points on an accelerator.
     model, rng, initial_point, compile_kwargs, blocked
         The arguments of every PyMC step method.
 
@@ -137,6 +139,7 @@ class SparseHMC(AcceptanceProgress, SparseStep):
         *,
         max_leapfrog: int = 32,
         target_acceptance: float = 0.8,
+        backend: Matrices | str = "numpy",
         model: pm.Model | None = None,
         rng: Any = None,
         initial_point: dict[str, np.ndarray] | None = None,
@@ -147,12 +150,13 @@ class SparseHMC(AcceptanceProgress, SparseStep):
         check_leapfrog(max_leapfrog)
         self.max_leapfrog = max_leapfrog
         self.target_acceptance = target_acceptance
+        self._matrices = matrices_of(backend)
         super().__init__(vars, model, rng, initial_point, blocked)
 
-    def _function_of(self, model: pm.Model, point: dict[str, np.ndarray]) -> NumericalFunction:
+    def _function_of(self, model: pm.Model, point: dict[str, np.ndarray]) -> Any:
         """Return the log-density and its gradient as a function of one vector of all variables."""
         [log_density], vector = join_nonshared_inputs(point, [model.logp()], self.vars)
-        return NumericalFunction([vector], [log_density, pt.grad(log_density, vector)], rearranged=True)
+        return self._matrices.density(log_density, vector, self.dimension)
 
     def _reset(self, n_tune: int, n_draws: int) -> None:
         self.tune = n_tune > 0

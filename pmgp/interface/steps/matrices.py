@@ -1,23 +1,33 @@
-"""The library that holds the matrices of a pseudo-marginal chain: NumPy, or JAX, loaded when it is asked for."""
+"""The library that holds the matrices of a chain: NumPy, or JAX, loaded when it is asked for."""
 
 from __future__ import annotations
 
 from dataclasses import dataclass
 from typing import Any, Protocol
 
+import pytensor.tensor as pt
+from pytensor.tensor.variable import TensorVariable
+
 from pmgp.core.estimators import ApproximateEvidence, Estimator, ImportanceSampling
 from pmgp.core.registry import resolve
+from pmgp.interface.graphs.numerical import NumericalFunction
 from pmgp.interface.model.latent_gaussian import LatentGaussianModel
 
 
 class Matrices(Protocol):
-    """A library that computes and holds K(theta)."""
+    """A library that computes K(theta), and log-densities that are mostly linear algebra."""
 
     def model(self, parts: LatentGaussianModel) -> Any:
         """Return the model as the chain evaluates it."""
 
     def supports(self, estimator: Estimator) -> bool:
         """Return whether there is all that an estimator needs of the matrices."""
+
+    def density(self, log_density: TensorVariable, vector: TensorVariable, size: int) -> Any:
+        """Return a function that computes a log-density, given as a graph, and its gradient from a vector of that size.
+
+        Its method `refresh_data` reads the model's data again.
+        """
 
 
 @dataclass(frozen=True)
@@ -32,15 +42,20 @@ class NumpyMatrices:
         """Return true: all estimators know NumPy."""
         return True
 
+    def density(self, log_density: TensorVariable, vector: TensorVariable, size: int) -> NumericalFunction:
+        """Return a function of calls of NumPy and LAPACK."""
+        return NumericalFunction([vector], [log_density, pt.grad(log_density, vector)], rearranged=True)
+
 
 @dataclass(frozen=True)
 class JaxMatrices:
     """Matrices on a device of JAX, which computes and factorizes them in double precision: the extra `pmgp[jax]`.
 
-    The approximation, the estimates, the moves and the random numbers are those of NumPy's chain, so that the draws
-    differ by rounding. The likelihood may be any that has one latent vector with a covariance matrix. Its terms are
-    computed by NumPy, in O(n). Estimates are importance samples. Chains are drawn in the process where the step method
-    was made, one after another, or in processes that are not forked from it.
+    For :class:`pmgp.PseudoMarginal` the approximation, the estimates, the moves and the random numbers are those of
+    NumPy's chain, so that the draws differ by rounding. The likelihood may be any that has one latent vector with a
+    covariance matrix. Its terms are computed by NumPy, in O(n). Estimates are importance samples. For
+    :class:`pmgp.steps.SparseHMC` the device computes the log-density and its gradient. Chains are drawn in the process
+    where the step method was made, one after another, or in processes that are not forked from it.
 
     Parameters
     ----------
@@ -79,10 +94,7 @@ class JaxMatrices:
 
     def model(self, parts: LatentGaussianModel) -> Any:
         """Return the model with its prior of f on the device."""
-        try:
-            import jax  # noqa: F401
-        except ModuleNotFoundError as error:
-            raise ImportError("backend=\"jax\" needs jax, which is not installed: pip install 'pmgp[jax]'") from error
+        _check_jax()
         if parts.latent_prior.markov or parts.latent_vector.several:
             kind = "a sparse precision" if parts.latent_prior.markov else "several latent vectors"
             raise ValueError(
@@ -96,6 +108,20 @@ class JaxMatrices:
     def supports(self, estimator: Estimator) -> bool:
         """Return whether an estimate is a mean of weights of draws from q, or q's own."""
         return isinstance(estimator, ImportanceSampling | ApproximateEvidence)
+
+    def density(self, log_density: TensorVariable, vector: TensorVariable, size: int) -> Any:
+        """Return a function that is compiled for the device."""
+        _check_jax()
+        from pmgp.interface.dense_jax.log_density import JaxLogDensity
+
+        return JaxLogDensity.within(log_density, vector, size, self.device, self.memory)
+
+
+def _check_jax() -> None:
+    try:
+        import jax  # noqa: F401
+    except ModuleNotFoundError as error:
+        raise ImportError("backend=\"jax\" needs jax, which is not installed: pip install 'pmgp[jax]'") from error
 
 
 NUMPY = NumpyMatrices()

@@ -1,0 +1,132 @@
+"""A model's log-density and its gradient on a device, from its graph by PyTensor's functions for JAX."""
+
+from __future__ import annotations
+
+import os
+from functools import cached_property
+from typing import Any, Self
+
+import jax
+import jax.numpy as jnp
+import numpy as np
+from pytensor.compile.sharedvalue import SharedVariable
+from pytensor.graph.replace import clone_replace
+from pytensor.graph.traversal import ancestors
+from pytensor.tensor.variable import TensorConstant, TensorVariable
+
+from pmgp.core.dense_jax.programs import in_double
+from pmgp.interface.dense_jax.devices import device_of, memory_of, refuse_fork
+from pmgp.interface.tiles.jax_functions import jax_function
+
+# Constants of more elements are arguments of the program, since XLA computes with constants while it compiles.
+LARGE = 1000
+
+
+class JaxLogDensity:
+    """A function from a vector of all variables to the log-density and its gradient, in double precision.
+
+    It takes the place of `interface.graphs.numerical.NumericalFunction`, up to rounding. The data stay on the device.
+
+    Parameters
+    ----------
+    log_density : scalar variable
+    vector : vector variable
+        The variable on which the log-density depends.
+    size : int
+        Its length.
+    device : str, optional
+        See `devices.device_of`.
+
+    Raises
+    ------
+    ValueError
+        If JAX has no such device.
+    UnsupportedGraphError
+        If PyTensor has no JAX function for an operation.
+    """
+
+    def __init__(
+        self, log_density: TensorVariable, vector: TensorVariable, size: int, device: str | None = None
+    ) -> None:
+        self._sources = [one for one in ancestors([log_density]) if _is_data(one)]
+        self._inputs: list[Any] = [one.type() for one in self._sources]
+        [self._graph] = clone_replace([log_density], dict(zip(self._sources, self._inputs, strict=True)))
+        self._vector, self._size = vector, size
+        self._device_name = device
+        self._process = os.getpid()
+
+    @classmethod
+    def within(
+        cls, log_density: TensorVariable, vector: TensorVariable, size: int, device: str | None, memory: float | None
+    ) -> Self:
+        """Return a function whose program fits into the memory of a device, or into the given bytes of it."""
+        found = cls(log_density, vector, size, device)
+        has = memory_of(found.device) if memory is None else memory
+        if found.needed > has:
+            raise MemoryError(
+                f"the gradient of the log-density takes {found.needed / 1e9:.3g} GB, and {has / 1e9:.3g} GB are "
+                "allowed: use a device with more memory, or fewer points or inducing inputs"
+            )
+        return found
+
+    @cached_property
+    def device(self) -> Any:
+        """The device that computes."""
+        return device_of(self._device_name)
+
+    @property
+    def needed(self) -> int:
+        """The bytes that the program takes, with its arguments."""
+        analysis = self._program.memory_analysis()
+        return analysis.temp_size_in_bytes + analysis.argument_size_in_bytes + analysis.output_size_in_bytes
+
+    def refresh_data(self) -> None:
+        """Read the data again, as `pymc.set_data` may have changed them."""
+        before = self._shapes
+        del self._data
+        if self._shapes != before:
+            self.__dict__.pop("_program", None)
+
+    def __call__(self, vector: np.ndarray) -> list[np.ndarray]:
+        """Return the log-density and its gradient, which are not a number where a matrix is not positive definite."""
+        refuse_fork(self._process)
+        return [np.array(part) for part in self._program(self._placed(vector), self._data)]
+
+    @in_double
+    def _placed(self, values: Any) -> Any:
+        return jax.device_put(values, self.device)
+
+    @cached_property
+    def _data(self) -> tuple[Any, ...]:
+        return tuple(self._placed(_value_of(one)) for one in self._sources)
+
+    @property
+    def _shapes(self) -> list[Any]:
+        return [one.shape for one in self._data]
+
+    @cached_property
+    def _program(self) -> Any:
+        function = jax_function([self._vector, *self._inputs], [self._graph])
+
+        def log_density(vector: Any, data: tuple[Any, ...]) -> Any:
+            return jnp.asarray(function(vector, *data)[0], float)
+
+        lowered = in_double(jax.jit(jax.value_and_grad(log_density)).lower)
+        return lowered(self._placed(np.zeros(self._size)), self._data).compile()
+
+    def __getstate__(self) -> dict[str, Any]:
+        """Leave the device, its data and the program behind, which belong to this process."""
+        return {name: value for name, value in self.__dict__.items() if name not in ("_program", "_data", "device")}
+
+    def __setstate__(self, state: dict[str, Any]) -> None:
+        """Belong to the process that reads the pickle."""
+        self.__dict__.update(state, _process=os.getpid())
+
+
+def _is_data(variable: Any) -> bool:
+    large = isinstance(variable, TensorConstant) and np.size(variable.data) > LARGE
+    return large or isinstance(variable, SharedVariable)
+
+
+def _value_of(source: Any) -> Any:
+    return source.data if isinstance(source, TensorConstant) else source.get_value(borrow=True)
