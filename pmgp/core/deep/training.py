@@ -48,6 +48,7 @@ def begin(network: Network, likelihood: JaxLikelihood, dtype: Any, rate: float) 
     )
 
 
+@partial(jax.jit, static_argnames=("network", "samples", "local"))
 def latent_draws(
     network: Network, parameters: Any, frozen: Any, X: Any, key: Any, samples: int, local: bool | None = None
 ) -> Any:
