@@ -257,7 +257,7 @@ TABLES: dict[str, tuple[Table, ...]] = {
     ),
     "accelerator": (
         Table(
-            "Accelerator: a sweep, the chain, products and deep training on JAX's device, beside NumPy on the CPU",
+            "Accelerator: a sweep, the chain, inducing inputs, products and depth on JAX's device, beside NumPy",
             (),
             lambda *_: accelerator.rows(),
         ),

@@ -1,4 +1,4 @@
-"""Times on a device of JAX, beside NumPy and LAPACK: a sweep, the exact chain, products with K, and deep training.
+"""Times on a device of JAX, beside NumPy and LAPACK: a sweep, the exact chain, inducing inputs, products, and depth.
 
 Without an accelerator the device is the CPU, and the rows say so. There JAX has one thread, and the clock is that of
 the process; elsewhere it is that of the wall, and data sets go up to 20,000 points.
@@ -12,6 +12,7 @@ from time import perf_counter, process_time
 from typing import Any
 
 import numpy as np
+import pymc as pm
 from threadpoolctl import threadpool_limits
 
 import pmgp
@@ -19,9 +20,12 @@ from benchmarks import tiles
 from benchmarks.iteration import lapack_seconds
 from benchmarks.problems import synthetic
 
-__all__ = ["chain_row", "deep_row", "product_row", "rows", "sweep_row"]
+__all__ = ["chain_row", "classes_row", "deep_row", "product_row", "rows", "sweep_row"]
 
 ON_CPU, ELSEWHERE = (400, 1000), (400, 2000, 5000, 20_000)
+# Points and inducing inputs for ten classes; elsewhere those of MNIST.
+CLASSES_ON_CPU, CLASSES_ELSEWHERE = (2000, 100), (60_000, 500)
+COLUMNS, CLASSES = 784, 10
 # NumPy's chain and LAPACK are not asked for more points than this.
 COMPARED = 5000
 REPETITIONS = 20
@@ -44,7 +48,8 @@ def rows() -> Iterator[dict[str, Any]]:
         # The chain with a thousand points takes minutes on a CPU.
         for n in sizes[:1] if on_cpu else sizes:
             yield _with_device(chain_row(n, clock), name)
-        for row in (product_row(clock), deep_row(clock)):
+        classes = classes_row(*(CLASSES_ON_CPU if on_cpu else CLASSES_ELSEWHERE), clock)
+        for row in (classes, product_row(clock), deep_row(clock)):
             yield _with_device(row, name)
 
 
@@ -98,6 +103,32 @@ def _iteration(backend: str, n: int, clock: Clock) -> float:
         times.append(clock() - start)
     # The first iterations compile the programs that only sampling needs.
     return float(np.mean(times[TUNE + DRAWS // 3 :]))
+
+
+def classes_row(n: int, inducing: int, clock: Clock) -> dict[str, Any]:
+    """A gradient of `SparseHMC` for ten classes by robust-max with MNIST's columns, beside NumPy's."""
+    rng = np.random.default_rng(0)
+    X = rng.normal(size=(n, COLUMNS))
+    with pm.Model() as model:
+        lengthscale = pm.Gamma("lengthscale", 3.0, 3.0 / np.sqrt(COLUMNS), shape=COLUMNS)
+        process = pmgp.gp.Sparse(cov_func=pm.gp.cov.ExpQuad(COLUMNS, ls=lengthscale))
+        f = process.prior("f", X=X, Xu=rng.normal(size=(inducing, COLUMNS)), n_outputs=CLASSES)
+        process.observe("y", f, dist=pmgp.likelihoods.RobustMax.dist, observed=rng.integers(0, CLASSES, n))
+        jax, numpy = (pmgp.steps.SparseHMC(backend=backend) for backend in ("jax", "numpy"))
+    point = jax._vector(model.initial_point())
+    theirs = _gradient(numpy.function, point, clock) if n <= COMPARED else np.nan
+    what = f"gradient, {inducing} inducing inputs, {CLASSES} classes"
+    return _row(what, n, _gradient(jax.function, point, clock), "NumPy's, one core", theirs)
+
+
+def _gradient(function: Any, point: np.ndarray, clock: Clock) -> float:
+    """Return the median seconds of a log-density with its gradient."""
+    times = []
+    for _ in range(REPETITIONS):
+        start = clock()
+        assert np.isfinite(function(point)[1]).all()
+        times.append(clock() - start)
+    return float(np.median(times[1:]))
 
 
 def product_row(clock: Clock) -> dict[str, Any]:

@@ -450,3 +450,20 @@ def test_digits_stand_above_the_article_s_and_optima_have_no_draws():
     for table in (digits, toy):
         assert np.isnan(table["draws"].iloc[0])
         assert (table["draws"].iloc[1], table["ESS"].iloc[1]) == (60, 7.0)
+
+
+def test_the_mode_for_digits_rises_and_is_a_start_of_the_model(rng):
+    """With NumPy's gradients, so that nothing is compiled; the script needs JAX."""
+    pytest.importorskip("jax")
+    from case_studies.sparse import mnist_jax
+
+    X = rng.normal(size=(30, 2))
+    digits = problems.problem("mnist", data.Data(X, rng.integers(0, 3, 30), X, rng.integers(0, 3, 30)))
+    model, _ = problems.sparse(digits, "isotropic", X[:5])
+    step, before = pmgp.steps.SparseHMC(model=model), model.initial_point()
+    start, evaluations = mnist_jax.mode(step, model, 1.0, 10)
+    assert set(start) == {variable.name for variable in model.free_RVs}
+    assert 10 <= evaluations <= 40
+    logs = {f"{name}_log__": np.log(start[name]) for name in ("lengthscale", "variance")}
+    found, first = (step.function(step._vector(point))[0] for point in (logs | start, before))
+    assert found > first + 1.0
