@@ -376,6 +376,7 @@ def test_complete_draws_bring_no_notice_of_interruption(settings, monkeypatch):
     ("posterior", "plots"),
     [
         ({"draws": 100}, CHAIN_PLOTS),
+        ({"draws": 3}, {"trace.png"}),
         ({"draws": 1, "chains": 1}, {"trace.png"}),
         ({"chains": 1, "ard": False}, CHAIN_PLOTS - {"rhat.png", "rank.png"}),
     ],

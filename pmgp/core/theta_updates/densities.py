@@ -57,20 +57,25 @@ class ThetaDensity:
 
     def at(self, position: np.ndarray, gradient: bool = False) -> Point:
         """Return the point at a position, with the gradient on request."""
-        log_prior = self.model.log_prior(position) if np.isfinite(position).all() else -np.inf
         # At extreme theta numbers overflow; these are rejected and need no warning.
         with np.errstate(all="ignore"):
-            given = self._given(position) if np.isfinite(log_prior) else None
-            if given is None:
+            log_prior, latent = self._supported(position)
+            if latent is None:
                 nowhere = np.full(position.shape, np.nan)
                 return Point(position, -np.inf, None, nowhere if gradient else NOT_COMPUTED)
-            log_density, latent = given
-            point = Point(position, log_prior + log_density, latent)
+            point = Point(position, log_prior + self._log_density(position, latent), latent)
             return point._replace(gradient=self._slope(point)) if gradient else point
 
     def gradient(self, position: np.ndarray) -> np.ndarray:
-        """Return the gradient of the log-density, or NaN if that is minus infinity."""
-        return self.at(position, gradient=True).gradient
+        """Return the gradient of the log-density, or NaN outside the support; the value is not computed."""
+        with np.errstate(all="ignore"):
+            _, latent = self._supported(position)
+            return np.full(position.shape, np.nan) if latent is None else self._slope(Point(position, np.nan, latent))
+
+    def _supported(self, position: np.ndarray) -> tuple[float, LatentPart | None]:
+        """Return log p(theta) and theta's latent part, which is None where the density is zero."""
+        log_prior = self.model.log_prior(position) if np.isfinite(position).all() else -np.inf
+        return log_prior, self._latent(position) if np.isfinite(log_prior) else None
 
     def with_metric(self, point: Point, known: Point | None = None) -> Point | None:
         """Return a point with the factor of the metric tensor, or None if there is no density or no metric.
@@ -83,8 +88,12 @@ class ThetaDensity:
         factor = _positive_factor(self._information(point) + self.model.curvature(point.position, point.payload.f))
         return None if factor is None else point._replace(metric_factor=factor)
 
-    def _given(self, theta: np.ndarray) -> tuple[float, LatentPart] | None:
-        """Return the log of the density over p(theta), with theta's latent part, or None if the density is zero."""
+    def _latent(self, theta: np.ndarray) -> LatentPart | None:
+        """Return the latent quantities that belong to theta, or None if the density is zero."""
+        raise NotImplementedError
+
+    def _log_density(self, theta: np.ndarray, latent: LatentPart) -> float:
+        """Return the log of the density over p(theta)."""
         raise NotImplementedError
 
     def _slope(self, point: Point) -> np.ndarray:
@@ -101,13 +110,13 @@ class SufficientDensity(ThetaDensity):
         super().__init__(model, current)
         self.f = current.latent.f
 
-    def _given(self, theta: np.ndarray) -> tuple[float, LatentPart] | None:
+    def _latent(self, theta: np.ndarray) -> LatentPart | None:
         prior = self.prior(theta)
-        if prior is None:
-            return None
-        log_likelihood = float(self.model.likelihood(theta).log_likelihood(self.f))
         extra = self.current.latent.extra if self.is_current(theta) else None
-        return prior.log_density(self.f) + log_likelihood, LatentPart(prior, self.f, extra)
+        return None if prior is None else LatentPart(prior, self.f, extra)
+
+    def _log_density(self, theta: np.ndarray, latent: LatentPart) -> float:
+        return latent.prior.log_density(self.f) + float(self.model.likelihood(theta).log_likelihood(self.f))
 
     def _slope(self, point: Point) -> np.ndarray:
         """Return the gradient, where d log N(f|m, K) = <a a' - K^-1, dK> / 2 + a' dm with a = K^-1 (f - m)."""
@@ -132,12 +141,14 @@ class AncillaryDensity(ThetaDensity):
         super().__init__(model, current)
         self.nu = factorized(current.latent.prior).whiten(current.latent.f)
 
-    def _given(self, theta: np.ndarray) -> tuple[float, LatentPart] | None:
+    def _latent(self, theta: np.ndarray) -> LatentPart | None:
         prior = self.prior(theta)
         if prior is None:
             return None
-        f = self.current.latent.f if self.is_current(theta) else prior.unwhiten(self.nu)
-        return float(self.model.likelihood(theta).log_likelihood(f)), LatentPart(prior, f)
+        return LatentPart(prior, self.current.latent.f if self.is_current(theta) else prior.unwhiten(self.nu))
+
+    def _log_density(self, theta: np.ndarray, latent: LatentPart) -> float:
+        return float(self.model.likelihood(theta).log_likelihood(latent.f))
 
     def _slope(self, point: Point) -> np.ndarray:
         prior, f, _ = point.payload

@@ -40,11 +40,14 @@ class JointDensity(ThetaDensity):
         fitted = None if prior is None else self.approximation.fit(prior, likelihood)
         return None if fitted is None else self.approximation.refine(fitted, likelihood)
 
-    def _given(self, theta: np.ndarray) -> tuple[float, LatentPart] | None:
+    def _latent(self, theta: np.ndarray) -> LatentPart | None:
         fitted = self._fit(theta)
         if fitted is None:
             return None
         current = self.is_current(theta)
         f = self.current.latent.f if current else fitted.mean + fitted.deviations_from(self.normals)[0]
-        log_weight = float(fitted.log_weights(self.model.likelihood(theta), f))
-        return (log_weight, LatentPart(fitted.prior, f, fitted)) if np.isfinite(log_weight) else None
+        return LatentPart(fitted.prior, f, fitted)
+
+    def _log_density(self, theta: np.ndarray, latent: LatentPart) -> float:
+        log_weight = float(latent.extra.log_weights(self.model.likelihood(theta), latent.f))
+        return log_weight if np.isfinite(log_weight) else -np.inf

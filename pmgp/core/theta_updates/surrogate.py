@@ -59,12 +59,15 @@ class SurrogateDensity(ThetaDensity):
         prior = self.current.latent.prior if self.is_current(theta) else self.model.prior(theta)
         return prior.observed(1.0 / surrogate_noise(prior, self.model.likelihood(theta)))
 
-    def _given(self, theta: np.ndarray) -> tuple[float, LatentPart] | None:
+    def _latent(self, theta: np.ndarray) -> LatentPart | None:
         frame = self._frame(theta)
         if frame is None:
             return None
         f = self.current.latent.f
         if not self.is_current(theta):
             f = frame.mean_given(self.surrogate) + frame.deviation(self.eta)
-        log_likelihood = float(self.model.likelihood(theta).log_likelihood(f))
-        return frame.log_density_of(self.surrogate) + log_likelihood, LatentPart(frame.prior, f, frame)
+        return LatentPart(frame.prior, f, frame)
+
+    def _log_density(self, theta: np.ndarray, latent: LatentPart) -> float:
+        log_likelihood = float(self.model.likelihood(theta).log_likelihood(latent.f))
+        return latent.extra.log_density_of(self.surrogate) + log_likelihood
