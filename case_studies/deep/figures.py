@@ -91,7 +91,7 @@ def by_features(lines: pd.DataFrame) -> Figure:
 
 def by_depth(curves: pd.DataFrame) -> Figure:
     """Show error and negative log density over processor seconds, a line for each number of layers."""
-    depths = sorted(curves["layers"].unique())
+    depths = sorted(map(int, curves["layers"].unique()))
     shades = plt.get_cmap("viridis")(np.linspace(0.0, 0.9, len(depths)))
     with style():
         figure, row = plt.subplots(1, 2, figsize=(WIDTH, 3.4), sharex=True)
@@ -99,7 +99,7 @@ def by_depth(curves: pd.DataFrame) -> Figure:
         for layers, shade in zip(depths, shades, strict=True):
             group = curves[curves["layers"] == layers]
             axes.plot(group["seconds"], group[score], color=shade, label=f"{layers} layer{'s' * (layers > 1)}")
-        axes.set(xscale="log", xlabel="processor seconds")
+        axes.set_xlabel("processor seconds")
     row[0].set_ylabel("error rate")
     row[1].set_ylabel("negative log density")
     _legend(figure, row)
