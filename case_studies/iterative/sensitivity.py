@@ -1,38 +1,107 @@
-"""Why regularization takes more: ``python -m case_studies.iterative.sensitivity`` solves inner systems loosely.
+"""Why some cells differ from the authors': ``python -m case_studies.iterative.sensitivity`` tries their program's ways.
 
-The article solves the inner systems by conjugate gradients as well, and does not say how exactly.
+The article solves the inner systems of a regularized matrix by conjugate gradients as well, and does not say how
+exactly. Its published program (code/pcgComparison of github.com/mauriziofilippone/preconditioned_GPs) adds 1e-6 to the
+diagonal of K_UU, inverts it with eigenvectors that a solver for general matrices gives, and takes left and right
+singular vectors of K as they come.
 """
 
 from __future__ import annotations
 
-from collections.abc import Iterator
+from collections.abc import Callable, Iterator
+from functools import partial
 from itertools import product
 from typing import Any
 
+import numpy as np
+from scipy.linalg import solve_triangular
+from sklearn.utils.extmath import randomized_svd
+
 from case_studies.iterative import results, study
-from case_studies.iterative.study import SCALES, Cell
+from case_studies.iterative.study import SCALES, Cell, Problem
 from case_studies.tools.provenance import provenance
 from case_studies.tools.sensitivity import write
 from pmgp.core.iterative.preconditioners import Regularized
-from pmgp.core.iterative.solvers import ConjugateGradients
+from pmgp.core.iterative.preconditioners.block_jacobi import BlockDiagonal, consecutive
+from pmgp.core.iterative.preconditioners.low_rank import LowRank
+from pmgp.core.iterative.solvers import ConjugateGradients, Preconditioner
 
-__all__ = ["TOLERANCES", "lines"]
+__all__ = ["lines"]
 
 TOLERANCES = (0.1, 0.6)
 """Tolerance of the inner systems, relative to their right-hand sides."""
-CELLS = [Cell("regularized", -2, exponent) for exponent in study.EXPONENTS]
+JITTER = 1e-6
+"""Added to the diagonal of K_UU by the authors."""
+SMALLEST = 1e-12
+"""Smallest eigenvalue."""
+
+
+class TwoSided:
+    """The inverse of D + left @ right.T, which need not be symmetric: (n, m) each, D (n,) positive."""
+
+    iterated = False
+
+    def __init__(self, left: np.ndarray, right: np.ndarray, noise: np.ndarray) -> None:
+        self._left, self._right, self._noise = left, right, noise[:, None]
+        self._inner = np.eye(left.shape[1]) + right.T @ (left / self._noise)
+
+    def solve(self, x: np.ndarray) -> np.ndarray:
+        """Return the inverse times columns."""
+        scaled = x / self._noise
+        return scaled - self._left @ np.linalg.solve(self._inner, self._right.T @ scaled) / self._noise
+
+
+def loose(tolerance: float, problem: Problem) -> Preconditioner:
+    """Return the regularized matrix whose systems are solved to a tolerance."""
+    inner = ConjugateGradients(tolerance=tolerance, cap=SCALES["paper"].cap)
+    return Regularized(problem.kernel, problem.noise, study.EXCESS * problem.noise[0], inner)
+
+
+def general_eigenvectors(problem: Problem) -> TwoSided:
+    """Return Nystrom's approximation from eigenvectors that are not orthogonal where eigenvalues are almost equal."""
+    points = problem.points()
+    columns = problem.kernel.columns(points)
+    values, vectors = np.linalg.eig(np.linalg.inv(columns[points] + JITTER * np.eye(len(points))))
+    half = columns @ (vectors.real * np.sqrt(np.maximum(values.real, SMALLEST)))
+    return TwoSided(half, half, problem.noise)
+
+
+def with_jitter(problem: Problem) -> LowRank:
+    """Return the approximation of PITC with an amount on the diagonal of K_UU that is as large as the noise."""
+    points, kernel = problem.points(), problem.kernel
+    columns = kernel.columns(points)
+    lower = np.linalg.cholesky(columns[points] + JITTER * np.eye(len(points)))
+    factor = solve_triangular(lower, columns.T, lower=True).T
+    slices = consecutive(kernel.size, problem.m)
+    blocks = [kernel.block(rows) - factor[rows] @ factor[rows].T + np.diag(problem.noise[rows]) for rows in slices]
+    return LowRank(factor, BlockDiagonal(slices, blocks))
+
+
+def singular_vectors(problem: Problem) -> TwoSided:
+    """Return the partial decomposition of one pass, whose left and right singular vectors differ."""
+    K = problem.kernel.columns(np.arange(problem.kernel.size))
+    seed = int(problem.rng.integers(2**31))
+    left, values, right = randomized_svd(K, problem.m, n_iter=0, random_state=seed)
+    return TwoSided(left * values, right.T, problem.noise)
 
 
 def lines() -> Iterator[dict[str, Any]]:
     """Products with K, those of the inner systems included."""
-    for cell, tolerance in product(CELLS, TOLERANCES):
-        inner = ConjugateGradients(tolerance=tolerance, cap=SCALES["paper"].cap)
+    for exponent, tolerance in product(study.EXPONENTS, TOLERANCES):
+        yield _line(Cell("regularized", -2, exponent), f"to {tolerance:g}", 0, partial(loose, tolerance))
+    repetitions = range(SCALES["paper"].repetitions)
+    for noise, repetition in product((-4, -6), repetitions):
+        yield _line(Cell("Nystrom", noise, -1), "general eigenvectors", repetition, general_eigenvectors)
+    for repetition in repetitions:
+        yield _line(Cell("SVD", -4, -3), "singular vectors", repetition, singular_vectors)
+        yield _line(Cell("PITC", -6, 2), "jitter", repetition, with_jitter)
 
-        def loose(problem: study.Problem, inner: ConjugateGradients = inner) -> Regularized:
-            return Regularized(problem.kernel, problem.noise, study.EXCESS * problem.noise[0], inner)
 
-        found = study.iterations(SCALES["paper"], cell, 0, loose)
-        yield cell._asdict() | {"tolerance": tolerance, "iterations": found} | provenance()
+def _line(cell: Cell, way: str, repetition: int, made: Callable[[Problem], Preconditioner]) -> dict[str, Any]:
+    found = study.iterations(SCALES["paper"], cell, repetition, made)
+    line = cell._asdict() | {"way": way, "repetition": repetition, "iterations": found}
+    print(*line.values(), flush=True)
+    return line | provenance()
 
 
 if __name__ == "__main__":

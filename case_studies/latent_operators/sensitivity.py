@@ -13,7 +13,7 @@ from case_studies.latent_operators import results, study
 from case_studies.latent_operators.study import OPERATORS, Cell
 from case_studies.tools.provenance import provenance
 from case_studies.tools.scale import Scale
-from case_studies.tools.sensitivity import answered, write
+from case_studies.tools.sensitivity import complete
 from case_studies.tools.stream import stream
 
 __all__ = ["Question", "questions", "run"]
@@ -69,4 +69,4 @@ def run(question: Question) -> dict[str, Any]:
 
 
 if __name__ == "__main__":
-    write(results.FOLDER, answered(questions(), run), digits=3)
+    complete(results.FOLDER, Question._fields, questions(), run)

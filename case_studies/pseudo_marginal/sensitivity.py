@@ -17,12 +17,12 @@ from case_studies.pseudo_marginal.study import SIMULATED, Cell
 from case_studies.tools.chain import run_chain
 from case_studies.tools.provenance import made_by
 from case_studies.tools.scale import Scale
-from case_studies.tools.sensitivity import answered, write
+from case_studies.tools.sensitivity import complete
 from case_studies.tools.stream import stream
 
 __all__ = ["Question", "questions", "run"]
 
-N, DATASETS, SEED = 50, 4, 2014
+N, DATASETS, SEED = 50, 16, 2014
 SCALES = {
     "table 1": Scale("sensitivity", SEED, 1, 1500, 5000, (5000,), DATASETS),
     "table 3": Scale("sensitivity", SEED, 1, 200, 1000, (1000,), DATASETS),
@@ -43,11 +43,11 @@ class Question(NamedTuple):
 
 
 def questions() -> list[Question]:
-    """All of them, those of one data set after each other."""
+    """All of them; a run that is stopped has all problems."""
     places = [(d, kernel, tau) for d in (2, 10) for kernel in ("isotropic", "ARD") for tau in LENGTHSCALES[d]]
     return [
         Question(experiment, *place, dataset, method)
-        for place, dataset in product(places, range(DATASETS))
+        for dataset, place in product(range(DATASETS), places)
         for experiment, methods in METHODS.items()
         for method in methods
     ]
@@ -71,4 +71,4 @@ def run(question: Question) -> dict[str, Any]:
 
 
 if __name__ == "__main__":
-    write(results.FOLDER, answered(questions(), run))
+    complete(results.FOLDER, Question._fields, questions(), run)

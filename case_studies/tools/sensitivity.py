@@ -1,25 +1,43 @@
-"""Scripts beside a study that ask why its cells differ from the article's: their lines, said and written as a table."""
+"""Scripts beside a study that ask why its cells differ from the article's: their lines, written as a table."""
 
 from __future__ import annotations
 
-from collections.abc import Callable, Iterable, Iterator
+from collections.abc import Callable, Iterable, Sequence
 from pathlib import Path
 from typing import Any
 
 import pandas as pd
 
-__all__ = ["answered", "write"]
+from case_studies.tools.provenance import STREAMS
+from case_studies.tools.table import Table
+
+__all__ = ["complete", "write"]
+
+NAME = "sensitivity.csv"
 
 
-def answered(questions: Iterable[tuple], run: Callable[[Any], dict[str, Any]]) -> Iterator[dict[str, Any]]:
-    """Yield the line of each question, and print its acceptance rate and its effective sample size."""
-    for question in questions:
+def complete(
+    folder: Path, fields: Sequence[str], questions: Iterable[tuple], run: Callable[[Any], dict[str, Any]]
+) -> None:
+    """Answer the questions that ``sensitivity.csv`` has no line for; each line is written at once.
+
+    Parameters
+    ----------
+    folder : Path
+    fields : sequence of str
+        Columns that make a question.
+    questions : iterable of tuple
+    run : callable
+        Makes the line of a question.
+    """
+    key = list(fields)
+    table = Table(folder / NAME, key, lambda lines: lines.sort_values(key))
+    for question in table.missing(questions, {"streams": STREAMS}):
         line = run(question)
         print(*question, f"acceptance {line['acceptance']:.2f}, ESS {line['ess_ar']:.3g}", flush=True)
-        yield line
+        table.merge(pd.DataFrame([line]))
 
 
-def write(folder: Path, lines: Iterable[dict[str, Any]], digits: int = 6) -> None:
+def write(folder: Path, lines: Iterable[dict[str, Any]]) -> None:
     """Write the lines into ``sensitivity.csv``."""
-    table = pd.DataFrame(lines)
-    table.to_csv(folder / "sensitivity.csv", index=False, float_format=f"%.{digits}g", lineterminator="\n")
+    pd.DataFrame(lines).to_csv(folder / NAME, index=False, float_format="%.6g", lineterminator="\n")

@@ -41,7 +41,7 @@ def low_rank(points):
 
 
 def blocks_of(matrix):
-    same = np.arange(N) // WIDTH
+    same = np.repeat(np.arange(7), [9] * 4 + [8] * 3)  # 60 rows in blocks of at least 8
     return np.where(same[:, None] == same, matrix, 0.0)
 
 

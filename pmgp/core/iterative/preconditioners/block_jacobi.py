@@ -47,15 +47,16 @@ class BlockDiagonal:
 
 
 def consecutive(size: int, width: int) -> list[slice]:
-    """Return slices of `width` consecutive rows; the last one may have fewer."""
-    return [slice(start, min(start + width, size)) for start in range(0, size, width)]
+    """Return slices of consecutive rows, at least `width` in each of them; the first ones may have one row more."""
+    parts = np.array_split(np.arange(size), max(1, size // width))
+    return [slice(int(rows[0]), int(rows[-1]) + 1) for rows in parts]
 
 
 def block_jacobi(kernel: Kernel, noise: np.ndarray, width: int) -> BlockDiagonal:
     """Return the preconditioner of diagonal blocks.
 
     - `noise` (n,): positive numbers that are added to the diagonal of K
-    - `width`: number of rows of a block; the article uses sqrt(n)
+    - `width`: number of rows of a block, or a few more; the article uses sqrt(n)
     """
     slices = consecutive(kernel.size, width)
     return BlockDiagonal(slices, [kernel.block(rows) + np.diag(noise[rows]) for rows in slices])

@@ -49,7 +49,7 @@ def pitc(kernel: Kernel, noise: np.ndarray, points: np.ndarray, width: int) -> L
     """Return the preconditioner of the partially independent training conditional.
 
     - `kernel`, `noise`, `points`: see :func:`nystrom`
-    - `width`: number of rows of a block; the article uses sqrt(n)
+    - `width`: number of rows of a block, or a few more; the article uses sqrt(n)
     """
     factor = factor_of(kernel.columns(points), points)
     slices = consecutive(kernel.size, width)
