@@ -1,4 +1,4 @@
-"""Gaussian process models for two classes and several, counts and ordered categories, built in PyMC.
+"""Gaussian process models for two classes and several, counts, ordered categories and measurements, built in PyMC.
 
 The classifier is that of Filippone and Girolami (2014), section 4: a zero-mean process, Gamma priors on length-scale
 and variance, a probit or logit likelihood. All are plain PyMC, so that you can write other models in the same way.
@@ -37,6 +37,7 @@ __all__ = [
     "multiclass_classifier",
     "ordinal_regression",
     "priors",
+    "regression",
 ]
 
 _COVARIANCES = {
@@ -297,6 +298,63 @@ def ordinal_regression(
         cutpoints = pm.Deterministic("cutpoints", pt.sqrt(1 + variance) * quantiles, dims="cutpoint")
         settings = {"cov_func": variance * correlation, "inducing": inducing, "in_time": in_time}
         _observed(X, y, OrdinalProbit, cutpoints, **settings)
+    return model
+
+
+def regression(X: ArrayLike, y: ArrayLike, kernel: str = "rbf", feature_names: Sequence[str] | None = None) -> pm.Model:
+    """Build a regression of measurements with normal noise, whose process is integrated out (`pymc.gp.Marginal`).
+
+    The priors follow from the mean m and the standard deviation s of the measurements: ``level ~ Normal(m, s)``;
+    ``variance ~ Gamma(2, 2/s^2)``, whose mean is s^2; and for the noise's standard deviation ``noise ~ Gamma(2, 4/s)``,
+    whose mean is s/2. The length-scale has the prior of :func:`classifier`. A thousandth of s is added to the noise's
+    standard deviation, in quadrature, so that the covariance can be factorized.
+
+    Parameters
+    ----------
+    X : array_like of shape (n, d)
+        Inputs, standardized.
+    y : array_like of shape (n,)
+        Measurements, in any unit.
+    kernel, feature_names
+        As for :func:`classifier`.
+
+    Returns
+    -------
+    pymc.Model
+        With ``lengthscale`` (dims ``feature`` for ``ard``), ``variance``, ``level``, ``noise`` and ``y`` (dims
+        ``observation``). :func:`pmgp.importance`, :func:`pmgp.find_map`, :func:`pmgp.sample` and
+        :func:`pmgp.predict` take it.
+
+    Raises
+    ------
+    ValueError
+        If X, y and feature_names do not fit together, a measurement is not finite or all are equal, or the kernel is
+        unknown.
+
+    Examples
+    --------
+    >>> import numpy as np, pmgp
+    >>> X = np.linspace(-1.0, 1.0, 30)[:, None]
+    >>> model = pmgp.models.regression(X, 20.0 + np.sin(3.0 * X[:, 0]))
+    >>> [variable.name for variable in model.free_RVs]
+    ['lengthscale', 'variance', 'level', 'noise']
+    """
+    X = _inputs(X)
+    y = np.asarray(_column(y, len(X), "measurement"), dtype=np.float64)
+    if not np.isfinite(y).all():
+        raise ValueError(f"measurements must be finite, but y contains {y[~np.isfinite(y)][0]}")
+    spread = float(y.std())
+    if not spread > 0.0:
+        raise ValueError(f"all measurements are {y[0]:g}, so there is nothing to learn")
+    with pm.Model(coords=_coords(X, feature_names)) as model:
+        correlation = _correlation(kernel, X.shape[1])
+        variance = pm.Gamma("variance", alpha=2.0, beta=2.0 / spread**2)
+        level = pm.Normal("level", y.mean(), spread)
+        noise = pm.Gamma("noise", alpha=2.0, beta=4.0 / spread)
+        process = pm.gp.Marginal(mean_func=pm.gp.mean.Constant(level), cov_func=variance * correlation)
+        # As data, the inputs are not constants, of which PyMC would make matrices.
+        inputs, jitter = pm.Data("X", X), 1e-6 * spread**2
+        process.marginal_likelihood("y", inputs, y, sigma=noise, jitter=jitter, dims="observation")
     return model
 
 

@@ -118,6 +118,7 @@ def test_the_record_repeats_the_run(finished, csv):
         "approximation": "ep",
         "estimator": "auto",
         "importance_samples": 16,
+        "exact_rows": None,
         "sparse": None,
         "draws": 60,
         "tune": 150,
@@ -180,7 +181,9 @@ def test_the_page_says_what_tuning_has_chosen(sequential, words, tmp_path):
     chosen = np.repeat([sequential], idata["posterior"].sizes["draw"], axis=0).T
     idata["sample_stats"]["sequential"] = xr.DataArray(chosen, dims=("chain", "draw"))
     problem = SimpleNamespace(inducing=None)
-    outcome = SimpleNamespace(settings=Settings(data="data.csv", out=tmp_path), idata=idata, problem=problem)
+    outcome = SimpleNamespace(
+        settings=Settings(data="data.csv", out=tmp_path), idata=idata, problem=problem, drawn=None
+    )
     assert ("estimator", words) in html._method(outcome)
 
 
@@ -576,7 +579,7 @@ def test_data_are_not_replaced_by_results(settings, csv):
 
 
 def test_every_file_that_a_run_writes_is_known():
-    others = {"counts.png", "categories.png", "classes.png", "trend.csv", "trend.png"}
+    others = {"counts.png", "categories.png", "classes.png", "measurements.png", "trend.csv", "trend.png"}
     assert FILES | CHAIN_PLOTS | TEST_FILES | others == set(RESULTS)
 
 

@@ -409,7 +409,7 @@ def test_columns_can_be_chosen_and_left_out(tmp_path, choice, names):
         ({"order": ["no", "yes"]}, "order is for ordered"),
         ({"kind": "counts", "label": "b", "exposure": "b"}, "--exposure names 'b', which is the label"),
         ({"kind": "counts", "label": "b", "exposure": "a", "drop": ["a"]}, "--drop names 'a', which is the exposure"),
-        ({"kind": "several"}, "kind must be binary, counts, ordered or classes, not 'several'"),
+        ({"kind": "several"}, "kind must be binary, counts, classes, measurements or ordered, not 'several'"),
     ],
 )
 def test_a_choice_that_cannot_be_is_refused(tmp_path, choice, message):
@@ -498,10 +498,14 @@ def labeled(tmp_path, labels, **options):
 @pytest.mark.parametrize(
     ("labels", "kind", "messages"),
     [
-        ([1.5, 2.25, 7, -3], "binary", ["'score'", "holds 4: '-3', '1.5'", "pm.gp.Marginal", "does not do"]),
-        ([1.5, 2.25, 7, -3], "counts", ["'score' holds '1.5' in row 0", "pm.gp.Marginal"]),
-        (np.arange(30) + 0.5, "ordered", ["'score' holds 30", "more than the 12", "pm.gp.Marginal"]),
-        (range(30), "binary", ["'score'", "For counts, --likelihood poisson", "pm.gp.Marginal"]),
+        (
+            [1.5, 2.25, 7, -3],
+            "binary",
+            ["'score'", "holds 4: '-3', '1.5'", "with normal noise use --likelihood normal"],
+        ),
+        ([1.5, 2.25, 7, -3], "counts", ["'score' holds '1.5' in row 0", "--likelihood normal"]),
+        (np.arange(30) + 0.5, "ordered", ["'score' holds 30", "more than the 12", "--likelihood normal"]),
+        (range(30), "binary", ["'score'", "For counts, --likelihood poisson", "--likelihood normal"]),
         ([1, 2, 3, 3], "binary", ["counts, --likelihood poisson; for ordered grades, --likelihood ordinal"]),
         ([-1, 0, 1], "binary", ["For ordered grades, --likelihood ordinal"]),
         (["a", "b", "c"], "binary", ["ordinal --order", "If they have none, use --likelihood multinomial"]),
@@ -509,10 +513,14 @@ def labeled(tmp_path, labels, **options):
         ([f"n{k}" for k in range(20)], "binary", ["no order, use --likelihood multinomial; if this is not"]),
         (["a", "b", "a"], "classes", ["multinomial is for three or more classes", "--likelihood probit or logit"]),
         (["a", "a", "a"], "classes", ["holds 1: 'a'", "There is nothing to distinguish"]),
-        ([1.5, 2.25, 7, -3], "classes", ["numbers that are not whole", "pm.gp.Marginal"]),
+        ([1.5, 2.25, 7, -3], "classes", ["numbers that are not whole", "--likelihood normal"]),
         (range(40), "classes", ["holds 40", "more than the 30", "For counts, --likelihood poisson"]),
         ([f"n{k}" for k in range(40)], "classes", ["more than the 30", "name the label column with --label"]),
         ([1, "", 2], "classes", ["'score' is empty or NA in row 1"]),
+        ([1.5, "", 2], "measurements", ["'score' is empty or NA in row 1"]),
+        ([1.5, "high", 2], "measurements", ["--likelihood normal is for measurements", "holds 'high' in row 1"]),
+        ([1.5, "inf", 2], "measurements", ["holds 'inf' in row 1"]),
+        ([1.5, 1.5, 1.5], "measurements", ["all measurements of label column 'score' are 1.5"]),
         (["a", "b", "c"], "counts", ["holds 'a' in row 0", "--likelihood ordinal"]),
         ([f"n{k}" for k in range(20)], "binary", ["holds 20", "name the label column with --label"]),
         ([0, 1, -1, 2], "counts", ["holds '-1' in row 2"]),

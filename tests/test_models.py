@@ -3,6 +3,7 @@ import pymc as pm
 import pytest
 from scipy import stats
 
+from pmgp.interface.graphs.compilation import INTERPRETED
 from pmgp.models import (
     KERNELS,
     LIKELIHOODS,
@@ -11,6 +12,7 @@ from pmgp.models import (
     lengthscale_prior,
     multiclass_classifier,
     ordinal_regression,
+    regression,
 )
 
 N, D = 8, 3
@@ -242,3 +244,42 @@ def test_a_class_may_have_no_observation(data):
 def test_bad_classes_are_refused(data, change, message):
     with pytest.raises(ValueError, match=message):
         multiclass_classifier(**({"X": data[0], "y": GRADES, "classes": NAMES} | change))
+
+
+# Measurements.
+
+MEASURED = 3.0 + 1e-4 * np.array([0.1, 1.2, -0.3, 0.8, 2.0, -1.1, 0.4, 0.6])
+
+
+def test_joint_density_of_measurements(data):
+    """In a unit in which they hardly vary, so that a jitter or a prior without a unit would be seen."""
+    X, _ = data
+    model = regression(X, MEASURED, "matern52")
+    spread = MEASURED.std()
+    lengthscale, variance, level, noise = 1.3, 0.8 * spread**2, 3.0001, 0.3 * spread
+    point = {"lengthscale_log__": np.log(lengthscale), "variance_log__": np.log(variance), "level": level}
+    point["noise_log__"] = np.log(noise)
+    covariance = variance * correlation("matern52", squared_distances(X, lengthscale))
+    covariance += (noise**2 + 1e-6 * spread**2) * np.eye(N)
+    expected = (
+        stats.gamma(1, scale=np.sqrt(D)).logpdf(lengthscale)
+        + stats.gamma(2, scale=spread**2 / 2).logpdf(variance)
+        + stats.norm(MEASURED.mean(), spread).logpdf(level)
+        + stats.gamma(2, scale=spread / 4).logpdf(noise)
+        + stats.multivariate_normal(np.full(N, level), covariance).logpdf(MEASURED)
+    )
+    assert model.compile_logp(jacobian=False, mode=INTERPRETED)(point) == pytest.approx(expected, rel=1e-8)
+
+
+@pytest.mark.parametrize(
+    ("change", "message"),
+    [
+        ({"y": np.full(N, 2.5)}, "all measurements are 2.5"),
+        ({"y": np.append(MEASURED[1:], np.nan)}, "measurements must be finite, but y contains nan"),
+        ({"y": MEASURED[1:]}, "one measurement for each of the 8 rows"),
+        ({"kernel": "linear"}, "kernel must be one of"),
+    ],
+)
+def test_bad_measurements_are_refused(data, change, message):
+    with pytest.raises(ValueError, match=message):
+        regression(**({"X": data[0], "y": MEASURED} | change))

@@ -2,7 +2,7 @@ import matplotlib as mpl
 import matplotlib.pyplot as plt
 import numpy as np
 import pytest
-from scipy.stats import binomtest, gamma, poisson
+from scipy.stats import binomtest, gamma, norm, poisson
 
 from pmgp import plots, scores
 from pmgp.plots.calibration import reliability
@@ -221,6 +221,20 @@ def test_counts_are_drawn_within_and_outside_their_intervals(factor):
     np.testing.assert_array_equal(axes.collections[0].get_segments()[5], [[rates[5], low[5]], [rates[5], high[5]]])
     assert {"predicted mean of calls", "observed calls", "density of points"} <= set(shown(figure))
     assert axes.get_xscale() == "symlog"
+
+
+def test_measurements_are_drawn_within_and_outside_their_intervals():
+    mean, sd = np.linspace(-3.0, 1.0, 40), np.full(40, 0.5)
+    y = np.random.default_rng(1).normal(mean, sd)
+    y[0] = -9.0
+    figure = plots.measurements(y, mean, sd, "depth")
+    axes = figure.axes[0]
+    lines = {line.get_label().split(" (")[0]: line.get_xydata() for line in axes.lines}
+    inside, outside = lines["value within its interval"], lines["value outside"]
+    assert len(inside) + len(outside) == 40
+    assert [mean[0], y[0]] in outside.tolist()
+    np.testing.assert_array_equal(len(inside), np.sum(np.abs(y - mean) <= norm.ppf(0.95) * sd))
+    assert {"predicted mean of depth", "observed depth", "density of points"} <= set(shown(figure))
 
 
 @pytest.mark.full

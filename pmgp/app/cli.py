@@ -105,10 +105,11 @@ def run(
         ),
     ] = "refuse",
     likelihood: Annotated[
-        Literal["probit", "logit", "poisson", "ordinal", "multinomial"],
+        Literal["probit", "logit", "poisson", "ordinal", "multinomial", "normal"],
         of_model(
             help="What the label is: two classes (probit, logit), a count (poisson), three or more categories in an "
-            "order (ordinal), three or more classes without an order (multinomial)."
+            "order (ordinal), three or more classes without an order (multinomial), a measurement with normal noise "
+            "(normal)."
         ),
     ] = "probit",
     kernel: Annotated[
@@ -146,6 +147,15 @@ def run(
             help="Approximate with M inducing inputs; 0 for the exact chain, however long it takes. By default 1500 "
             "training points or more are approximated, because the exact chain then takes five minutes or far "
             "longer.",
+        ),
+    ] = None,
+    exact_rows: Annotated[
+        int | None,
+        of_sampling(
+            min=0,
+            metavar="N",
+            help="For measurements: with up to N training points, hyper-parameters are drawn, at a factorization each;"
+            " with more, they are set to their maximum, by iterative solvers. By default 4000.",
         ),
     ] = None,
     draws: Annotated[int, of_sampling(min=1, help="Draws of each chain.")] = 1000,
@@ -197,8 +207,8 @@ def run(
     numbers, dates, or text for categories. Commas, semicolons or tabs separate
     the columns; with semicolons or tabs, numbers may have decimal commas. The
     label has two classes, or is a count (--likelihood poisson), an ordered
-    category (--likelihood ordinal) or one of several classes (--likelihood
-    multinomial). A file does not say whether three or more values have an
+    category (--likelihood ordinal), one of several classes (--likelihood
+    multinomial) or a measurement (--likelihood normal). A file does not say whether three or more values have an
     order, even if they are numbers: grades have one, species and codes have
     none. Names in a list are separated by commas; put a name that contains a
     comma in double quotes.
@@ -211,6 +221,10 @@ def run(
 
     With many points the run uses an approximation on inducing inputs (--sparse),
     and says so.
+
+    For measurements the hyper-parameters are drawn independently around their
+    maximum, with exact weights, and by a chain if the weights cannot be trusted;
+    with more than 4000 training points they are set to their maximum.
 
     With --time the process runs in time: bands over time, and a forecast
     (--horizon), in trend.csv and in the report. It is exact however many points

@@ -14,7 +14,7 @@ if TYPE_CHECKING:
     from pmgp.interface.sampling import Folder
 
 PICTURES = (
-    *("calibration", "categories", "classes", "counts", "trend"),
+    *("calibration", "categories", "classes", "counts", "measurements", "trend"),
     *("trace", "rank", "autocorrelation", "rhat", "lengthscale"),
 )
 """Names of all pictures that a run may draw."""

@@ -6,7 +6,7 @@ from dataclasses import dataclass
 from typing import TYPE_CHECKING
 
 from pmgp.app.settings import Settings
-from pmgp.app.tasks import Problem, Scores
+from pmgp.app.tasks import Drawn, Problem, Scores
 
 if TYPE_CHECKING:
     import pandas as pd
@@ -23,7 +23,7 @@ class Outcome:
     ``verdict`` says whether the draws are reliable, as in the log of sampling.
     ``seconds`` are wall-clock times of the parts of the run. ``diagnosis`` describes the effect of the inducing inputs
     on the posterior and says how many would be enough; it is None for an exact chain. ``trend`` has one row for each
-    time of a process in time.
+    time of a process in time. ``drawn`` describes draws that were made without a chain; it is None for chains.
     """
 
     problem: Problem
@@ -36,6 +36,7 @@ class Outcome:
     verdict: Report
     diagnosis: str | None = None
     trend: pd.DataFrame | None = None
+    drawn: Drawn | None = None
 
     @property
     def settings(self) -> Settings:
@@ -47,7 +48,7 @@ class Outcome:
         """A description of the missing draws, or None for a complete run."""
         sizes = self.idata["posterior"].sizes
         asked = self.settings
-        if (sizes["chain"], sizes["draw"]) == (asked.chains, asked.draws):
+        if self.drawn is not None or (sizes["chain"], sizes["draw"]) == (asked.chains, asked.draws):
             return None
         return (
             f"sampling was interrupted: {sizes['chain']} chains of {sizes['draw']} draws instead "

@@ -23,7 +23,7 @@ def prepare(settings: Settings) -> Problem:
         train, test = train_test_split(dataset, settings.test_fraction, settings.seed)
     standardizer = Standardizer.fit(train.X, train.categories)
     X_train, X_test = standardizer.transform(train.X), standardizer.transform(test.X)
-    inducing = None if in_time else _inducing(settings, X_train)
+    inducing = None if in_time or task.kind == "measurements" else _inducing(settings, X_train)
     model = task.model(X_train, train, settings, inducing)
     return Problem(settings, task, dataset, train, test, X_train, X_test, inducing, model, standardizer)
 
@@ -58,9 +58,15 @@ def _load(settings: Settings, task: Task) -> Dataset:
     path = Path(settings.data)
     if settings.is_named or not (path.suffix or path.is_file()):
         dataset = load(settings.data)
-        if dataset.classes is None:
-            what = "has raw outputs, the target of a regression" if dataset.y is not None else "is a point pattern"
-            raise RunError(f"{dataset.name} does not have two classes: it {what}. Write its model in PyMC")
+        if dataset.y is None:
+            raise RunError(f"{dataset.name} does not have two classes: it is a point pattern. Write its model in PyMC")
+        if (task.kind == "measurements") != (dataset.classes is None):
+            what, other = (
+                ("has two classes", "probit or logit")
+                if dataset.classes
+                else ("does not have two classes: it has measurements, the target of a regression", "normal")
+            )
+            raise RunError(f"{dataset.name} {what}. Use --likelihood {other}")
         return dataset
     return read_csv(
         path,

@@ -10,7 +10,7 @@ from pmgp.app.folder import STORE, check_folder, clear, clear_store, local
 from pmgp.app.outcome import Outcome
 from pmgp.app.problem import prepare
 from pmgp.app.settings import RunError, Settings
-from pmgp.app.tasks import Problem, Scores
+from pmgp.app.tasks import Drawn, Problem, Scores
 from pmgp.app.trend import trend
 
 if TYPE_CHECKING:
@@ -31,7 +31,8 @@ def execute(settings: Settings, console: Console) -> Outcome:
 
     report.print_problem(console, problem)
     start = time.perf_counter()
-    idata = sample(problem.model, settings)
+    drawn = None if settings.resume else problem.task.drawn(problem)
+    idata = sample(problem.model, settings) if drawn is None else drawn.idata
     sampled = time.perf_counter()
     clear(settings.out)
     with local(settings.out) as folder:
@@ -40,7 +41,7 @@ def execute(settings: Settings, console: Console) -> Outcome:
         predictions, scores = predict(problem, idata)
         course = trend(problem, idata)
         seconds = {"sampling": sampled - start, "prediction": time.perf_counter() - sampled}
-        outcome = replace(measure(problem, idata, predictions, scores, seconds), trend=course)
+        outcome = replace(measure(problem, idata, predictions, scores, seconds, drawn), trend=course)
         report.print_outcome(console, outcome)
         report.write(outcome, folder)
     console.print(f"\nreport: {settings.out / 'report.html'}", markup=False, soft_wrap=True)
@@ -48,7 +49,7 @@ def execute(settings: Settings, console: Console) -> Outcome:
 
 
 def sample(model: pm.Model, settings: Settings) -> xr.DataTree:
-    """Sample the model with the pseudo-marginal step method, or a suitable one for inducing inputs; store the draws.
+    """Sample the model with the pseudo-marginal step method, or the recommended one without it; store the draws.
 
     Ctrl-C ends sampling early; PyMC then returns the draws so far. An interruption before the first draw after tuning,
     a failure, and a folder with another run than the one to be resumed raise a RunError.
@@ -76,7 +77,7 @@ def _step(model: pm.Model, settings: Settings) -> Any:
     import pmgp
     from pmgp.interface.model.inducing_process import inducing_process
 
-    if inducing_process(model) is not None:
+    if inducing_process(model) is not None or settings.likelihood == "normal":
         return None
     chosen = settings.importance_samples
     estimator = settings.estimator if chosen is None else pmgp.estimators.ImportanceSampling(draws=chosen)
@@ -119,23 +120,29 @@ def predict(problem: Problem, idata: xr.DataTree) -> tuple[pd.DataFrame | None, 
 
 
 def measure(
-    problem: Problem, idata: xr.DataTree, predictions: pd.DataFrame | None, scores: Scores, seconds: dict[str, float]
+    problem: Problem,
+    idata: xr.DataTree,
+    predictions: pd.DataFrame | None,
+    scores: Scores,
+    seconds: dict[str, float],
+    drawn: Drawn | None = None,
 ) -> Outcome:
-    """Add cost and efficiency of the sampler to the results; with few draws there is no efficiency."""
+    """Add cost and efficiency of the sampler to the results; with few draws, or without a chain, no efficiency."""
     from pmgp import diagnostics
-    from pmgp.interface.sampling import report
+    from pmgp.interface.sampling.report import Report, report
 
-    enough = idata["posterior"].sizes["draw"] >= diagnostics.MIN_DRAWS
+    enough = drawn is None and idata["posterior"].sizes["draw"] >= diagnostics.MIN_DRAWS
     return Outcome(
         problem=problem,
         idata=idata,
         predictions=predictions,
         scores=scores,
-        operations=diagnostics.operation_counts(idata),
+        operations=diagnostics.operation_counts(idata) if drawn is None else {},
         efficiency=diagnostics.ess_per_second(idata, problem.task.hyperparameters) if enough else {},
         seconds=seconds,
-        verdict=report(idata),
+        verdict=report(idata) if drawn is None else Report(None, None, drawn.findings),
         diagnosis=_diagnosis(problem, idata),
+        drawn=drawn,
     )
 
 

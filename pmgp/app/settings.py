@@ -27,7 +27,8 @@ class RunError(ValueError):
 class Settings:
     """Everything that determines a run; see ``pmgp run --help``.
 
-    ``header`` is None if it follows from the file, ``missing`` is None if missing cells are refused, and
+    ``exact_rows`` is the largest number of training points of a regression whose hyper-parameters are drawn, None for
+    the default. ``header`` is None if it follows from the file, ``missing`` is None if missing cells are refused, and
     ``importance_samples`` is None if the step method chooses the number. ``sparse`` is the number of inducing inputs, 0
     for none, or None if it follows from the number of points. ``time`` names the column of times, and ``horizon`` is
     the number of later times to forecast. ``workers`` and ``cluster`` say which workers run the chains, see
@@ -50,6 +51,7 @@ class Settings:
     approximation: str = "ep"
     estimator: str = "auto"
     importance_samples: int | None = None
+    exact_rows: int | None = None
     sparse: int | None = None
     draws: int = 1000
     tune: int = 1000
@@ -84,6 +86,10 @@ class Settings:
             )
         if self.sparse and (self.estimator, self.importance_samples, self.approximation) != ("auto", None, "ep"):
             raise RunError("--estimator, --importance-samples and --approximation are for the exact chain, --sparse 0")
+        if self.likelihood == "normal":
+            self._check_normal()
+        elif self.exact_rows is not None:
+            raise RunError("--exact-rows is for measurements, --likelihood normal")
         if self.time is not None:
             self._check_time()
         elif self.horizon:
@@ -92,6 +98,25 @@ class Settings:
             raise RunError("--exposure is for counts, --likelihood poisson")
         if self.is_named:
             self._check_named()
+
+    def _check_normal(self) -> None:
+        """Refuse options that do not apply to measurements, whose latent values are integrated out in closed form."""
+        given = {
+            "--time": self.time is not None,
+            "--sparse": bool(self.sparse),
+            "--approximation": self.approximation != "ep",
+            "--estimator": self.estimator != "auto",
+            "--importance-samples": self.importance_samples is not None,
+        }
+        for option in (option for option, wrong in given.items() if wrong):
+            reason = (
+                "write the model with pmgp.gp.Markov"
+                if option == "--time"
+                else "with normal noise the density of the measurements is known"
+            )
+            raise RunError(f"{option} does not go with --likelihood normal: {reason}")
+        if self.exact_rows is not None and self.exact_rows < 0:
+            raise RunError(f"--exact-rows must be a number of training points, 0 or more, not {self.exact_rows}")
 
     def _check_time(self) -> None:
         """Refuse options that do not apply to a process in time."""

@@ -1,4 +1,4 @@
-"""A label column as numbers: two classes, counts, ordered categories, or classes without an order."""
+"""A label column as numbers: classes with or without an order, counts, or measurements."""
 
 from __future__ import annotations
 
@@ -24,9 +24,9 @@ MAX_CLASSES = 30
 
 
 class Labels(NamedTuple):
-    """Labels (n,): 0, 1, ... for the ``classes`` in order, or counts if ``classes`` is None."""
+    """Labels (n,): 0, 1, ... for the ``classes`` in order, or counts or measurements if ``classes`` is None."""
 
-    y: NDArray[np.int64]
+    y: NDArray[np.int64] | NDArray[np.float64]
     classes: tuple[str, ...] | None
     notices: tuple[str, ...] = ()
 
@@ -113,6 +113,22 @@ def class_labels(cells: pd.Series) -> Labels:
     return _coded(cells, values)
 
 
+def measured_labels(cells: pd.Series) -> Labels:
+    """Return the measurements of a column."""
+    values = _values(cells)
+    numbers = as_numbers(cells).to_numpy()
+    wrong = ~np.isfinite(numbers)
+    if wrong.any():
+        row = int(np.argmax(wrong))
+        raise DatasetError(
+            f"--likelihood normal is for measurements, but label column {cells.name!r} holds {cells.iloc[row]!r} in "
+            f"row {cells.index[row]} (counted from 0, without the header). " + _advice(cells, values)
+        )
+    if np.ptp(numbers) == 0.0:
+        raise DatasetError(f"all measurements of label column {cells.name!r} are {numbers[0]:g}: nothing to learn")
+    return Labels(numbers.astype(np.float64), None)
+
+
 def exposures(cells: pd.Series) -> NDArray[np.float64]:
     """Return the exposure of each count (n,), positive and finite."""
     numbers = as_numbers(cells).to_numpy()
@@ -176,16 +192,14 @@ def _advice(cells: pd.Series, values: Sequence[str]) -> str:
     numbers = as_numbers(cells).to_numpy()
     if (numbers != np.floor(numbers)).any():
         return (
-            "Measurements like these are the target of a regression, which pmgp run does not do: with Gaussian noise, "
-            "PyMC's pm.gp.Marginal needs no sampling of latent values, and pmgp.sample, pmgp.find_map and pmgp.predict "
-            "take it; for other noise, write the model in PyMC and "
-            "sample it with pmgp.PseudoMarginal"
+            "Measurements like these are the target of a regression: with normal noise use --likelihood normal; for "
+            "other noise, write the model in PyMC and sample it with pmgp.PseudoMarginal"
         )
     suggestions = ["for ordered grades, --likelihood ordinal"] if len(values) <= MAX_ORDERED else []
     if len(values) <= MAX_CLASSES:
         suggestions.append("for classes whose numbers are only names, --likelihood multinomial")
     suggestions = (["for counts, --likelihood poisson"] if (numbers >= 0).all() else []) + suggestions
-    suggestions.append("for measurements with Gaussian noise, PyMC's pm.gp.Marginal instead of pmgp run")
+    suggestions.append("for measurements with normal noise, --likelihood normal")
     sentence = "; ".join(suggestions)
     return sentence[0].upper() + sentence[1:]
 

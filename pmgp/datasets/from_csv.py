@@ -8,7 +8,15 @@ from typing import TYPE_CHECKING, Literal
 
 from pmgp.datasets.csv_columns import Columns, choose_columns
 from pmgp.datasets.csv_features import encode_features
-from pmgp.datasets.csv_labels import Labels, binary_labels, class_labels, count_labels, exposures, ordered_labels
+from pmgp.datasets.csv_labels import (
+    Labels,
+    binary_labels,
+    class_labels,
+    count_labels,
+    exposures,
+    measured_labels,
+    ordered_labels,
+)
 from pmgp.datasets.csv_table import is_missing, read_table
 from pmgp.datasets.dataset import Dataset, DatasetError
 
@@ -20,7 +28,7 @@ def read_csv(
     path: str | Path,
     label: str | None = None,
     *,
-    kind: Literal["binary", "counts", "ordered", "classes"] = "binary",
+    kind: Literal["binary", "counts", "ordered", "classes", "measurements"] = "binary",
     features: Sequence[str] | None = None,
     drop: Sequence[str] = (),
     order: Sequence[str] | None = None,
@@ -41,10 +49,10 @@ def read_csv(
         The file; compressed ones (``.csv.gz``) are read too.
     label : str, optional
         Name of the label column, by default the last one.
-    kind : {"binary", "counts", "ordered", "classes"}
+    kind : {"binary", "counts", "ordered", "classes", "measurements"}
         Kind of the label. Two values become 0 and 1. Three or more ordered categories, or classes without an order,
-        become 0, 1, ..., in sorted order (as numbers if all are numbers); ``classes`` lists them. Counts stay as they
-        are.
+        become 0, 1, ..., in sorted order (as numbers if all are numbers); ``classes`` lists them. Counts and
+        measurements stay as they are.
     features : sequence of str, optional
         Names of the feature columns, by default all others.
     drop : sequence of str
@@ -131,7 +139,12 @@ def _complete_rows(table: pd.DataFrame, columns: Columns) -> tuple[pd.DataFrame,
 def _labels(cells: pd.Series, kind: str, order: Sequence[str] | None) -> Labels:
     if kind == "ordered":
         return ordered_labels(cells, order)
-    others = {"binary": binary_labels, "counts": count_labels, "classes": class_labels}
+    others = {
+        "binary": binary_labels,
+        "counts": count_labels,
+        "classes": class_labels,
+        "measurements": measured_labels,
+    }
     if kind not in others:
-        raise DatasetError(f"kind must be binary, counts, ordered or classes, not {kind!r}")
+        raise DatasetError(f"kind must be {', '.join(others)} or ordered, not {kind!r}")
     return others[kind](cells)

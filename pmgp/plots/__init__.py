@@ -14,6 +14,7 @@ from pmgp.plots.chains import autocorrelation, posterior, rank, rhat, trace
 from pmgp.plots.classes import classes
 from pmgp.plots.counts import counts
 from pmgp.plots.lengthscales import lengthscale
+from pmgp.plots.measurements import measurements
 from pmgp.plots.trends import trend
 
 __all__ = [
@@ -24,6 +25,7 @@ __all__ = [
     "classes",
     "counts",
     "lengthscale",
+    "measurements",
     "posterior",
     "rank",
     "rhat",

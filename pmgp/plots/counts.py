@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from typing import NamedTuple
+from typing import Any, NamedTuple
 
 import matplotlib.pyplot as plt
 import numpy as np
@@ -61,13 +61,19 @@ def counts(
     y, mean = np.asarray(y), np.asarray(mean, dtype=np.float64)
     with style():
         figure, (left, right) = plt.subplots(1, 2, figsize=(WIDTH, 4.6), width_ratios=(3, 2))
-        _draw_counts(left, y, mean, Interval(*(np.asarray(end, dtype=np.float64) for end in interval)))
+        ends = Interval(*(np.asarray(end, dtype=np.float64) for end in interval))
+        draw_observed(left, y, mean, ends, "count")
+        _count_axes(left, float(max(y.max(), mean.max(), ends.high.max())))
         left.set(xlabel=f"predicted mean of {name}", ylabel=f"observed {name}")
-        heights = transform_histogram(*transform, bins)
-        right.bar((np.arange(bins) + 0.5) / bins, heights, width=0.94 / bins, color=ACCENT)
-        right.axhline(1, color=GRAY, linestyle="--", linewidth=1)
-        right.set(xlim=(0, 1), xlabel="predictive probability up to the observed count", ylabel="density of points")
+        draw_transform(right, transform, bins, "predictive probability up to the observed count")
     return figure
+
+
+def draw_transform(axes: Axes, transform: tuple[ArrayLike, ArrayLike], bins: int, label: str) -> None:
+    """Draw the histogram of the probability integral transform, beside the level of 1."""
+    axes.bar((np.arange(bins) + 0.5) / bins, transform_histogram(*transform, bins), width=0.94 / bins, color=ACCENT)
+    axes.axhline(1, color=GRAY, linestyle="--", linewidth=1)
+    axes.set(xlim=(0, 1), xlabel=label, ylabel="density of points")
 
 
 def transform_histogram(below: ArrayLike, up_to: ArrayLike, bins: int = 10) -> NDArray[np.float64]:
@@ -85,16 +91,23 @@ def transform_histogram(below: ArrayLike, up_to: ArrayLike, bins: int = 10) -> N
     return np.diff(shares, axis=1).mean(axis=0) * bins
 
 
-def _draw_counts(axes: Axes, y: NDArray[np.int64], mean: NDArray[np.float64], interval: Interval) -> None:
+def draw_observed(axes: Axes, y: NDArray[Any], mean: NDArray[np.float64], interval: Interval, what: str) -> None:
+    """Draw observations against predicted means, with intervals; `what` is an observation, for the legend."""
     low, high = interval
     inside = (low <= y) & (y <= high)
     axes.vlines(mean, low, high, color="0.82", linewidth=3, label=f"{CONFIDENCE:.0%} predictive interval")
-    largest = float(max(y.max(), mean.max(), high.max()))
-    axes.plot([0, largest], [0, largest], color=GRAY, linestyle="--", linewidth=1, label="observed = mean")
+    everything = np.concatenate([y, mean, low, high])
+    ends = [everything.min(), everything.max()]
+    axes.plot(ends, ends, color=GRAY, linestyle="--", linewidth=1, label="observed = mean")
     share = f"{inside.sum()} of {inside.size}"
-    axes.plot(mean[inside], y[inside], "o", color=ACCENT, markersize=5, label=f"count within its interval ({share})")
+    axes.plot(mean[inside], y[inside], "o", color=ACCENT, markersize=5, label=f"{what} within its interval ({share})")
     if not inside.all():
-        axes.plot(mean[~inside], y[~inside], "x", color="#c0392b", markersize=6, label="count outside")
+        axes.plot(mean[~inside], y[~inside], "x", color="#c0392b", markersize=6, label=f"{what} outside")
+    axes.legend(loc="lower left", bbox_to_anchor=(0, 1), ncols=2)
+
+
+def _count_axes(axes: Axes, largest: float) -> None:
+    """Make the axes of large counts logarithmic."""
     if largest > LARGE:
         ticks = [0, *[k * 10.0**power for power in range(len(str(int(largest)))) for k in (1, 3)]]
         axes.set_xscale("symlog", linthresh=1)
@@ -102,4 +115,3 @@ def _draw_counts(axes: Axes, y: NDArray[np.int64], mean: NDArray[np.float64], in
         axes.set_xticks(ticks, [f"{tick:g}" for tick in ticks])
         axes.set_yticks(ticks, [f"{tick:g}" for tick in ticks])
         axes.set(xlim=(-0.2, 1.3 * largest), ylim=(-0.2, 1.3 * largest))
-    axes.legend(loc="lower left", bbox_to_anchor=(0, 1), ncols=2)

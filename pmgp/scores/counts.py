@@ -1,4 +1,4 @@
-"""Scores of predicted counts, and the predictive distribution behind them.
+"""Scores of predicted counts or measurements, and the predictive distribution behind those of counts.
 
 The log predictive density judges the whole distribution; the absolute and the squared error judge only its mean.
 """
@@ -82,17 +82,17 @@ def summarize(y: ArrayLike, mean: ArrayLike, log_density: ArrayLike) -> dict[str
     Parameters
     ----------
     y : array_like of shape (m,)
-        Observed counts.
+        Observed counts, or measurements.
     mean : array_like of shape (m,)
         Predicted means.
     log_density : array_like of shape (m,)
-        Log probabilities of the observed counts.
+        Log probabilities of the observed counts, or log densities of the measurements.
 
     Returns
     -------
     dict of str to float
         ``log_density``, the mean of the log-densities (nats per point); ``mean_absolute_error`` and
-        ``root_mean_squared_error`` of the means, in counts, from scikit-learn.
+        ``root_mean_squared_error`` of the means, in the unit of y, from scikit-learn.
 
     Raises
     ------

@@ -41,10 +41,13 @@ def pictures(outcome: Outcome) -> Iterator[Picture]:
         yield from outcome.problem.task.pictures(outcome.problem, outcome.predictions)
     if outcome.trend is not None:
         yield _trend(outcome)
-    yield _of_chains(outcome, plots.trace)
     sizes = outcome.idata["posterior"].sizes
     if sizes["draw"] >= MIN_DRAWS:
         yield _lengthscale(outcome)
+    if outcome.drawn is not None:
+        return
+    yield _of_chains(outcome, plots.trace)
+    if sizes["draw"] >= MIN_DRAWS:
         yield _of_chains(outcome, plots.autocorrelation)
         if sizes["chain"] > 1:
             yield _of_chains(outcome, plots.rank)

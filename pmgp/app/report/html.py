@@ -38,7 +38,7 @@ def render(outcome: Outcome, figures: list[Embedded], versions: dict[str, str]) 
         title=f"{outcome.problem.dataset.name}: Gaussian process {outcome.problem.task.title}",
         made=datetime.now().astimezone().strftime("%d %B %Y, %H:%M %Z"),
         settings=outcome.settings,
-        inducing=None if outcome.problem.inducing is None else len(outcome.problem.inducing),
+        lead=_lead(outcome),
         method=_method(outcome),
         headlines=headlines(outcome),
         notices=tables.notices(outcome),
@@ -52,15 +52,38 @@ def render(outcome: Outcome, figures: list[Embedded], versions: dict[str, str]) 
     )
 
 
+def _lead(outcome: Outcome) -> str:
+    """Return a sentence that says what the draws are."""
+    if outcome.drawn is not None:
+        return outcome.drawn.said
+    if outcome.settings.likelihood == "normal":
+        return "Exact posterior draws of the hyper-parameters by MCMC; the latent function is integrated out."
+    if outcome.problem.inducing is None:
+        return "Exact posterior draws of the hyper-parameters and the latent function by pseudo-marginal MCMC."
+    return (
+        f"Draws of the hyper-parameters and of the latent function at {len(outcome.problem.inducing)} inducing inputs "
+        "by MCMC: an approximation of the posterior."
+    )
+
+
 def _method(outcome: Outcome) -> list[tuple[str, str]]:
-    """Return settings of the exact sampler, or none with inducing inputs."""
+    """Return settings of the sampler: those of chains, and those of the estimates of the exact one."""
     settings = outcome.settings
-    if outcome.problem.inducing is not None:
-        return []
+    seed = ("seed", str(settings.seed))
+    if outcome.drawn is not None:
+        return [seed]
+    of_chains = [
+        ("chains", str(settings.chains)),
+        ("draws, tuning draws", f"{settings.draws}, {settings.tune} a chain"),
+        seed,
+    ]
+    if outcome.problem.inducing is not None or settings.likelihood == "normal":
+        return of_chains
     return [
         ("approximation", settings.approximation),
         ("estimator", _estimator(outcome)),
         ("draws of an estimate", str(settings.importance_samples or "chosen while tuning")),
+        *of_chains,
     ]
 
 

@@ -28,10 +28,15 @@ _OPERATIONS = {"n_cholesky": "Cholesky factorizations", "n_inverse": "matrix inv
 
 
 def summary(outcome: Outcome, rounded: bool = True) -> pd.DataFrame:
-    """Return ``arviz.summary`` of the hyper-parameters."""
-    return arviz.summary(
-        outcome.idata, var_names=list(outcome.problem.task.hyperparameters), round_to="auto" if rounded else "none"
-    )
+    """Return ``arviz.summary`` of the hyper-parameters, without diagnostics of chains if there are none."""
+    names, round_to = list(outcome.problem.task.hyperparameters), "auto" if rounded else "none"
+    if outcome.drawn is None:
+        return arviz.summary(outcome.idata, var_names=names, round_to=round_to)
+    table = arviz.summary(outcome.idata, var_names=names, round_to=round_to, kind="stats")
+    if not outcome.drawn.maximum:
+        return table
+    table = table[["mean"]].rename(columns={"mean": "maximum"})
+    return table.map("{:.4g}".format) if rounded else table
 
 
 def data_rows(problem: Problem) -> Rows:
@@ -80,6 +85,13 @@ def score_rows(outcome: Outcome) -> Rows:
 
 def efficiency_rows(outcome: Outcome) -> Rows:
     """Return operation counts per iteration, times, and effective draws."""
+    if outcome.drawn is not None:
+        kind, work = ("maximum", "the search") if outcome.drawn.maximum else ("draws", "sampling")
+        return [
+            (kind, outcome.drawn.said),
+            (f"seconds of {work}, with compilation", f"{outcome.seconds['sampling']:.1f}"),
+            ("seconds of prediction", f"{outcome.seconds['prediction']:.1f}"),
+        ]
     stats = outcome.idata["sample_stats"].to_dataset()
     sweeps = {"ep": "sweeps of expectation propagation", "laplace": "steps of Newton's method"}
     names = _OPERATIONS | {"n_newton": sweeps[outcome.settings.approximation]}

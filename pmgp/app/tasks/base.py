@@ -38,6 +38,19 @@ class Scores(NamedTuple):
     baseline: dict[str, float]
 
 
+class Drawn(NamedTuple):
+    """Draws that were made without a chain.
+
+    `said` describes them in a sentence, `maximum` says whether there is one draw, the maximum of the posterior, and
+    `findings` are problems with their remedies.
+    """
+
+    idata: xr.DataTree
+    said: str
+    maximum: bool = False
+    findings: tuple[str, ...] = ()
+
+
 class Problem(NamedTuple):
     """The data and the model to be sampled and predicted.
 
@@ -59,7 +72,7 @@ class Problem(NamedTuple):
     @property
     def notices(self) -> list[str]:
         """Notices about the data and the model for a reader."""
-        return [*self.dataset.notices, *_forecast(self), *_approximated(self)]
+        return [*self.dataset.notices, *_forecast(self), *self.task.remarks(self)]
 
 
 class Task(ABC):
@@ -70,7 +83,7 @@ class Task(ABC):
     """
 
     title: ClassVar[str]
-    kind: ClassVar[Literal["binary", "counts", "ordered", "classes"]]
+    kind: ClassVar[Literal["binary", "counts", "ordered", "classes", "measurements"]]
     hyperparameters: ClassVar[tuple[str, ...]] = ("lengthscale", "variance")
     score_names: ClassVar[dict[str, str]]
     baseline: ClassVar[str] = ""
@@ -78,6 +91,14 @@ class Task(ABC):
     @abstractmethod
     def model(self, X: NDArray[np.float64], train: Dataset, settings: Settings, inducing: Inducing) -> pm.Model:
         """Build the model of the training part; X and `inducing` are standardized inputs."""
+
+    def drawn(self, problem: Problem) -> Drawn | None:
+        """Return draws that need no chain, or None if a chain is to be run."""
+        return None
+
+    def remarks(self, problem: Problem) -> list[str]:
+        """Return notices about the way in which the problem is solved."""
+        return _approximated(problem)
 
     @abstractmethod
     def predict(self, problem: Problem, idata: xr.DataTree) -> pd.DataFrame:

@@ -127,8 +127,9 @@ class MarginalTarget:
         if prior is None:
             return -np.inf, np.zeros_like(theta)
         weighted = prior.solve(self._y - prior.mean)
-        # Here (a a' - C^-1) / 2 overwrites the inverse.
-        covariance_bar = linalg.add_outer(np.multiply(prior.inverse, -0.5, out=prior.inverse), weighted)
+        # Here (a a' - C^-1) / 2 overwrites the inverse, whose elements above the diagonal are arbitrary.
+        with np.errstate(all="ignore"):
+            covariance_bar = linalg.add_outer(np.multiply(prior.inverse, -0.5, out=prior.inverse), weighted)
         return prior.log_density(self._y), self._prior.pullback(theta, covariance_bar, weighted)
 
     def weighed(self, rng: np.random.Generator, theta: np.ndarray) -> Weighed:

@@ -1,0 +1,45 @@
+"""Measurements against their predictive distributions."""
+
+from __future__ import annotations
+
+import matplotlib.pyplot as plt
+import numpy as np
+from matplotlib.figure import Figure
+from numpy.typing import ArrayLike
+from scipy.stats import norm
+
+from pmgp.plots.counts import Interval, draw_observed, draw_transform
+from pmgp.plots.style import WIDTH, style
+
+
+def measurements(y: ArrayLike, mean: ArrayLike, sd: ArrayLike, name: str = "measurement", bins: int = 10) -> Figure:
+    """Plot measurements against predicted means, beside the histogram of the probability integral transform.
+
+    Parameters
+    ----------
+    y : array_like of shape (m,)
+        Measurements.
+    mean, sd : array_like of shape (m,)
+        Means and standard deviations of their normal predictive distributions.
+    name : str
+        Name of the measurement, for labels.
+    bins : int
+        Number of bins of the histogram.
+
+    Examples
+    --------
+    >>> import numpy as np, pmgp
+    >>> rng = np.random.default_rng(1)
+    >>> mean = rng.normal(size=50)
+    >>> figure = pmgp.plots.measurements(rng.normal(mean, 0.3), mean, np.full(50, 0.3))
+    """
+    y, mean, sd = (np.asarray(values, dtype=np.float64) for values in (y, mean, sd))
+    predicted = norm(mean, sd)
+    with style():
+        figure, (left, right) = plt.subplots(1, 2, figsize=(WIDTH, 4.6), width_ratios=(3, 2))
+        interval = Interval(*(np.asarray(predicted.ppf(end)) for end in (0.05, 0.95)))
+        draw_observed(left, y, mean, interval, "value")
+        left.set(xlabel=f"predicted mean of {name}", ylabel=f"observed {name}")
+        up_to = predicted.cdf(y)
+        draw_transform(right, (up_to, up_to), bins, "predictive probability up to the value")
+    return figure
