@@ -136,7 +136,7 @@ def find_map(
     compile_kwargs : dict, optional
         Passed to PyTensor, as in `pymc.sample`.
     progressbar : bool
-        Whether to show the number of gradients; with an iterative solver only.
+        Whether to show the number of gradients, and the residual of each solution; with an iterative solver only.
 
     Returns
     -------

@@ -16,7 +16,7 @@ from pmgp.core.importance import curvature, peak, student_at
 from pmgp.core.iterative.ascent import Climbed, climb, distance
 from pmgp.core.iterative.gaussian import IterativeEvidence
 from pmgp.core.iterative.settings import Iterative
-from pmgp.core.iterative.solvers import IndefiniteMatrixError, NotConvergedError
+from pmgp.core.iterative.solvers import IndefiniteMatrixError, NotConvergedError, watched
 from pmgp.interface.importance.targets import MarginalTarget
 from pmgp.interface.iterative_evidence import IterativeDensity
 from pmgp.interface.model.theta_vector import ThetaVector
@@ -87,8 +87,7 @@ def by_solutions(
     climbing = _Climbing(density, prior)
     beginning, inverse = climbing.beginning(start)
     with _shown(climbing, inverse, progressbar) as gradient:
-        found = climb(gradient, beginning, inverse, NEAR, max_iterations)
-    return _ended(climbing, found)
+        return _ended(climbing, climb(gradient, beginning, inverse, NEAR, max_iterations))
 
 
 def density_of(model: pm.Model, solver: Iterative, compile_kwargs: dict[str, Any] | None) -> IterativeDensity:
@@ -172,17 +171,20 @@ def _ended(climbing: _Climbing, found: Climbed) -> ObservedMaximum:
 def _shown(
     climbing: _Climbing, inverse: np.ndarray, progressbar: bool
 ) -> Iterator[Callable[[np.ndarray], np.ndarray | None]]:
-    """Yield the gradient with a display of the number of evaluations and of the distance that is left."""
+    """Yield the gradient with a display of the number of evaluations, the distance that is left, and the residual."""
     with Progress(TextColumn("{task.description}"), TimeElapsedColumn(), disable=not progressbar) as progress:
-        task = progress.add_task("Looking for the maximum", total=None)
+        words = "Maximum"
+        task = progress.add_task(words, total=None)
         done = 0
 
         def shown(theta: np.ndarray) -> np.ndarray | None:
-            nonlocal done
+            nonlocal done, words
             found = climbing.gradient(theta)
             done += 1
-            left = "no solution" if found is None else f"about {distance(found, inverse):.2g} posterior deviations left"
-            progress.update(task, description=f"Looking for the maximum: gradient {done}, {left}")
+            left = "no solution" if found is None else f"{distance(found, inverse):.2g} deviations left"
+            words = f"Maximum: gradient {done}, {left}"
+            progress.update(task, description=words)
             return found
 
-        yield shown
+        with watched(lambda residual: progress.update(task, description=f"{words}; {residual}")):
+            yield shown

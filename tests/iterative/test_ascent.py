@@ -2,6 +2,8 @@
 
 from __future__ import annotations
 
+import re
+
 import numpy as np
 import pymc as pm
 import pytest
@@ -73,7 +75,7 @@ def test_a_factorization_finds_the_maximum(model, exact):
     assert all(at(theta + shift) < at(theta) for step in np.eye(4) for shift in (0.1 * step, -0.1 * step))
 
 
-def test_estimated_gradients_find_the_same_maximum(model, exact):
+def test_estimated_gradients_find_the_same_maximum(model, exact, capsys):
     solver = pmgp.marginal.Iterative(rank=60, tolerance=1e-3)
     found = pmgp.find_map(model, solver=solver, progressbar=True)
     # The posterior deviations of the elements are .1 to .4.
@@ -81,6 +83,9 @@ def test_estimated_gradients_find_the_same_maximum(model, exact):
     assert_allclose(log_point(found), log_point(exact), atol=0.05)
     assert found.log_evidence == pytest.approx(exact.log_evidence, abs=0.05)
     assert "gradients by conjugate gradients, whose noise moves the maximum by about 0.0" in found.message
+    assert re.search(
+        r"Maximum: gradient \d+, [\d.e-]+ deviations left; residual [\d.e-]+ \(to 0.001\)", capsys.readouterr().out
+    )
 
 
 def test_the_maximum_is_a_trace_for_predictions(model, exact):

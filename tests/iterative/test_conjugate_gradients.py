@@ -15,6 +15,7 @@ from pmgp.core.iterative.solvers import (
     FlexibleConjugateGradients,
     IndefiniteMatrixError,
     NotConvergedError,
+    watched,
 )
 from pmgp.core.iterative.solvers import conjugate_gradients as module
 from tests.iterative.dense_kernel import DenseKernel, squared_exponential
@@ -207,3 +208,19 @@ def test_settings_out_of_range_are_refused(make, said):
 def test_a_vector_is_refused():
     with pytest.raises(ValueError, match=r"columns of an \(n, k\) array, not of shape \(200,\)"):
         ConjugateGradients().solve(matrix(0.1).__matmul__, B[:, 0], Identity(N))
+
+
+@pytest.mark.parametrize("solver", SOLVERS.values(), ids=SOLVERS)
+def test_the_residual_can_be_watched(solver):
+    """In one block of code, until it is within the tolerance."""
+    told, outer = [], []
+    solve = partial(solver(1e-6).solve, matrix(1.0).__matmul__, B, preconditioned(1.0))
+    with watched(outer.append):
+        with watched(told.append):
+            found = solve()
+        solve(start=found.x)
+    solve()
+    assert outer == told
+    assert [residual.iterations for residual in told] == list(range(1, found.iterations.max() + 1))
+    assert told[-1].norm <= told[-1].tolerance == 1e-6 < told[-2].norm
+    assert str(told[0]._replace(norm=0.123)) == "residual 0.12 (to 1e-06)"

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import re
 import tracemalloc
 
 import arviz as az
@@ -83,6 +84,13 @@ def errors(tolerance, **given):
 
 def test_solutions_keep_to_their_tolerance():
     assert max(errors(1e-3, block_size=5)) < 1e-3
+
+
+def test_the_residual_is_shown(capsys):
+    solver = pmgp.marginal.Iterative(tolerance=1e-3, rank=8)
+    pmgp.predict(ONE, XNEW, model=MODEL, solver=solver)
+    # The tolerance of variances is that of squared deviations.
+    assert re.search(r"Predicting: residual [\d.e-]+ \(to 0.032\) .*100%", capsys.readouterr().out)
 
 
 def test_a_larger_tolerance_does_not():

@@ -11,7 +11,7 @@ from __future__ import annotations
 import numpy as np
 from scipy.special import ellipj, ellipk
 
-from pmgp.core.iterative.solvers import NotConvergedError, Preconditioner, Product, columnwise, refuse_indefinite
+from pmgp.core.iterative.solvers import NotConvergedError, Preconditioner, Product, columnwise, refuse_indefinite, tell
 
 # Relative error of the rule is exp(-2 pi^2 NODES / (log(largest) + 3)): 2e-9 where eigenvalues range from 1 to 1e9.
 NODES = 24
@@ -58,7 +58,7 @@ def correlated(
     residual, moved = w.copy(), np.zeros_like(w)
     direction = preconditioner.solve(residual)
     slope, before, ratio = columnwise(residual, direction), 1.0, 0.0
-    for _ in range(cap):
+    for iteration in range(cap):
         image = product(direction)
         curvature = columnwise(direction, image)
         refuse_indefinite(curvature, slope)
@@ -68,6 +68,7 @@ def correlated(
         share *= factor
         residual -= step * image
         error = np.linalg.norm(residual / units, axis=0) * (weights * shifts / (1.0 + shifts) * share).sum(axis=0)
+        tell(iteration + 1, error.max(), tolerance)
         if np.all(error <= tolerance):
             return weights.sum() * w - moved
         z = preconditioner.solve(residual)

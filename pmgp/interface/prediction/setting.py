@@ -12,9 +12,10 @@ import pymc as pm
 from pymc.distributions.distribution import PartialObservedRV
 from pytensor.graph.traversal import ancestors
 from pytensor.tensor.variable import TensorVariable
-from rich.progress import track
+from rich.progress import BarColumn, Progress, TaskProgressColumn, TextColumn, TimeRemainingColumn
 
 from pmgp.core.iterative.settings import Iterative, solver_of
+from pmgp.core.iterative.solvers import watched
 from pmgp.core.numerics.threads import threads_limited
 from pmgp.interface.covariance.tiled import LARGEST_WHOLE
 from pmgp.interface.model.latent_variable import find_latents, refuse_time_series
@@ -64,16 +65,25 @@ class PredictionTask:
         return [self.points.theta.index(rv) for rv in self.processes.theta]
 
     def conditionals(self, block_size: int | None, progressbar: bool) -> Iterator[tuple[np.ndarray, GivenTheta]]:
-        """Yield, for each theta, the indices of its draws, and the processes given it with their latent values."""
+        """Yield, for each theta, the indices of its draws, and the processes given it with their latent values.
+
+        The display shows how many are done, and the residual of an iterative solver.
+        """
         if block_size is not None and block_size < 1:
             raise ValueError(f"block_size must be at least 1, not {block_size}")
         Xnew = self.points.Xnew
         places = self._places
         size = self.processes.block_size(len(Xnew)) if block_size is None else block_size
-        for indices in track(self.groups(), "Predicting", disable=not progressbar):
-            theta = self.draws.theta[indices[0]]
-            f = self.draws.f.take(indices, axis=1)
-            yield indices, self.processes.given([theta[place] for place in places], f, Xnew, size)
+        groups = self.groups()
+        columns = TextColumn("{task.description}"), BarColumn(20), TaskProgressColumn(), TimeRemainingColumn()
+        with Progress(*columns, disable=not progressbar) as progress:
+            task = progress.add_task("Predicting", total=len(groups))
+            with watched(lambda residual: progress.update(task, description=f"Predicting: {residual}")):
+                for indices in groups:
+                    theta = self.draws.theta[indices[0]]
+                    f = self.draws.f.take(indices, axis=1)
+                    yield indices, self.processes.given([theta[place] for place in places], f, Xnew, size)
+                    progress.advance(task)
 
     def understood[T](self, what: str, find: Callable[[TensorVariable], T]) -> dict[str, T]:
         """Find a result for each observed variable; a single warning names the variables without one, and why."""

@@ -16,6 +16,7 @@ from pmgp.core.iterative.solvers.base import (
 from pmgp.core.iterative.solvers.conjugate_gradients import ConjugateGradients, Solution, refuse_indefinite
 from pmgp.core.iterative.solvers.flexible import FlexibleConjugateGradients
 from pmgp.core.iterative.solvers.lanczos import Estimated, log_determinant
+from pmgp.core.iterative.solvers.watching import Residual, tell, watched
 
 __all__ = [
     "ConjugateGradients",
@@ -25,8 +26,11 @@ __all__ = [
     "NotConvergedError",
     "Preconditioner",
     "Product",
+    "Residual",
     "Solution",
     "columnwise",
     "log_determinant",
     "refuse_indefinite",
+    "tell",
+    "watched",
 ]

@@ -21,6 +21,7 @@ from pmgp.core.iterative.solvers.base import (
     Product,
     columnwise,
 )
+from pmgp.core.iterative.solvers.watching import tell
 
 # A pass that reduces a residual by less than this factor has stagnated.
 STAGNATION = 0.5
@@ -268,7 +269,9 @@ class _Pass:
         """Iterate until all columns have converged, or up to the cap."""
         for _ in range(cap):
             self._step()
-            left = ~(_norms(self._residual, self._units) <= tolerance)
+            norms = _norms(self._residual, self._units)
+            tell(len(self._steps), norms.max(), tolerance)
+            left = ~(norms <= tolerance)
             if not left.all():
                 self._active, self._residual = self._active[left], self._residual[:, left]
                 self._units = self._units[:, left]
