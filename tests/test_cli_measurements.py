@@ -3,8 +3,8 @@
 from __future__ import annotations
 
 import json
+from types import SimpleNamespace
 
-import arviz as az
 import numpy as np
 import pandas as pd
 import pytest
@@ -12,7 +12,11 @@ import xarray as xr
 from scipy.stats import norm
 from typer.testing import CliRunner
 
+from pmgp.app import run
 from pmgp.app.cli import app
+from pmgp.app.problem import prepare
+from pmgp.app.report import html
+from pmgp.app.settings import Settings
 from pmgp.interface import sampling
 from pmgp.interface.sampling import weighted
 
@@ -44,7 +48,7 @@ def finished(csv, out, *options):
 
 @pytest.fixture(scope="module")
 def drawn(csv, tmp_path_factory):
-    return finished(csv, tmp_path_factory.mktemp("runs") / "drawn", "--draws", 50, "--chains", 2)
+    return finished(csv, tmp_path_factory.mktemp("runs") / "drawn", "--draws", 25, "--chains", 2)
 
 
 @pytest.fixture(scope="module")
@@ -52,9 +56,9 @@ def maximum(csv, tmp_path_factory):
     return finished(csv, tmp_path_factory.mktemp("runs") / "maximum", "--exact-rows", 60)
 
 
-@pytest.mark.parametrize("run", ["drawn", "maximum"])
-def test_predictions_are_scored_and_as_good_as_the_noise_allows(run, csv, request):
-    out, _ = request.getfixturevalue(run)
+@pytest.mark.parametrize("kind", ["drawn", "maximum"])
+def test_predictions_are_scored_and_as_good_as_the_noise_allows(kind, csv, request):
+    out, _ = request.getfixturevalue(kind)
     table, source = pd.read_csv(out / "predictions.csv"), pd.read_csv(csv)
     assert list(table) == COLUMNS
     np.testing.assert_allclose(table["label"], source["force"][table["row"]])
@@ -110,24 +114,17 @@ def test_the_command_repeats_the_run(maximum, csv):
 def test_a_chain_runs_if_weights_cannot_be_trusted(csv, tmp_path, monkeypatch):
     """With the recommended step method, whose own tests are elsewhere."""
     given = {}
-
-    def sample(model, **options):
-        given.update(options)
-        names = ("lengthscale", "variance", "level", "noise")
-        drawn = {name: np.random.default_rng(1).gamma(9.0, size=(2, 40)) for name in names}
-        idata = az.from_dict({"posterior": drawn, "sample_stats": {"diverging": np.zeros((2, 40), dtype=bool)}})
-        idata["posterior"].attrs["sampling_time"] = 2.0
-        return idata
-
     monkeypatch.setattr(weighted, "weighted", lambda *args, **options: None)
-    monkeypatch.setattr(sampling, "sample", sample)
-    chain = ("--kernel", "rbf", "--draws", 40, "--chains", 2, "--test-fraction", 0)
-    out, output = finished(csv, tmp_path / "chain", *chain)
+    monkeypatch.setattr(sampling, "sample", lambda model, **options: given.update(options))
+    settings = Settings(data=str(csv), likelihood="normal", out=tmp_path / "chain")
+    problem = prepare(settings)
+    assert problem.task.drawn(problem) is None
+    run.sample(problem.model, settings)
     assert given["step"] is None
-    assert given["out"] == str(out / "draws")
-    assert {"trace.png", "rank.png"} <= {path.name for path in out.iterdir()}
-    assert "by MCMC; the latent function is integrated out" in (out / "report.html").read_text()
-    assert "ESS per second" in output
+    assert given["out"] == str(tmp_path / "chain" / "draws")
+    assert "Exact posterior draws of the hyper-parameters by MCMC" in html._lead(
+        SimpleNamespace(drawn=None, settings=settings)
+    )
 
 
 @pytest.mark.parametrize(

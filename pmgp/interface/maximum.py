@@ -284,5 +284,5 @@ def _natural_point(
 ) -> dict[str, np.ndarray]:
     values = parts.unravel(theta) | parts.unravel_latent(f, theta)
     variables = get_default_varnames(model.unobserved_value_vars, include_transformed=False)
-    outputs = model.compile_fn(variables, inputs=model.value_vars)(values)
+    outputs = model.compile_fn(variables, inputs=model.value_vars, mode=INTERPRETED)(values)
     return {variable.name: value for variable, value in zip(variables, outputs, strict=True)}
