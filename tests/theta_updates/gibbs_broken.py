@@ -11,7 +11,7 @@ import pytest
 from pmgp.core.approximations import Laplace
 from pmgp.core.gaussians import ObservedPrior
 from pmgp.core.numerics import linalg
-from pmgp.core.theta_updates.densities import AncillaryDensity, SufficientDensity
+from pmgp.core.theta_updates.densities import AncillaryDensity, SufficientDensity, ThetaDensity
 from pmgp.core.theta_updates.joint_update import JointDensity
 from pmgp.core.theta_updates.schemes import (
     AncillaryScheme,
@@ -50,24 +50,27 @@ def nu_of_the_old_theta(patch: pytest.MonkeyPatch) -> None:
 
 def f_left_behind(patch: pytest.MonkeyPatch) -> None:
     """Theta moves with nu fixed, but f stays where it was."""
-    right = AncillaryDensity._given
+    _keep_f(patch, AncillaryDensity)
 
-    def broken(self, theta):
-        given = right(self, theta)
-        return given and (given[0], given[1]._replace(f=self.current.latent.f))
 
-    patch.setattr(AncillaryDensity, "_given", broken)
+def _keep_f(patch: pytest.MonkeyPatch, density: type[ThetaDensity]) -> None:
+    right = density.at
+
+    def broken(self, position, gradient=False):
+        point = right(self, position, gradient)
+        return point._replace(payload=point.payload and point.payload._replace(f=self.current.latent.f))
+
+    patch.setattr(density, "at", broken)
 
 
 def determinant_of_the_wrong_sign(patch: pytest.MonkeyPatch) -> None:
     """Log N(f|m, K) with plus log|K| / 2."""
-    right = SufficientDensity._given
+    right = SufficientDensity._log_density
 
-    def broken(self, theta):
-        given = right(self, theta)
-        return given and (given[0] + linalg.log_determinant(given[1].prior.factor), given[1])
+    def broken(self, theta, latent):
+        return right(self, theta, latent) + linalg.log_determinant(latent.prior.factor)
 
-    patch.setattr(SufficientDensity, "_given", broken)
+    patch.setattr(SufficientDensity, "_log_density", broken)
 
 
 def surrogate_data_without_density(patch: pytest.MonkeyPatch) -> None:
@@ -77,30 +80,19 @@ def surrogate_data_without_density(patch: pytest.MonkeyPatch) -> None:
 
 def one_approximation_forgotten(patch: pytest.MonkeyPatch) -> None:
     """The q of the current point is left out of the ratio, that of the proposal is not."""
-    right = JointDensity._given
+    right = JointDensity._log_density
 
-    def broken(self, theta):
-        given = right(self, theta)
-        if given is None:
-            return None
-        log_weight, latent = given
+    def broken(self, theta, latent):
         if self.is_current(theta):
-            log_joint = self.model.likelihood(theta).log_likelihood(latent.f) + latent.prior.log_density(latent.f)
-            return float(log_joint), latent
-        return log_weight, latent
+            return float(self.model.likelihood(theta).log_likelihood(latent.f) + latent.prior.log_density(latent.f))
+        return right(self, theta, latent)
 
-    patch.setattr(JointDensity, "_given", broken)
+    patch.setattr(JointDensity, "_log_density", broken)
 
 
 def f_kept_with_the_weight_of_another(patch: pytest.MonkeyPatch) -> None:
     """The proposed f' decides, but is thrown away."""
-    right = JointDensity._given
-
-    def broken(self, theta):
-        given = right(self, theta)
-        return given and (given[0], given[1]._replace(f=self.current.latent.f))
-
-    patch.setattr(JointDensity, "_given", broken)
+    _keep_f(patch, JointDensity)
 
 
 def n_for_half_n(patch: pytest.MonkeyPatch) -> None:
