@@ -28,6 +28,7 @@ from benchmarks import (
     peers,
     scheme_iterations,
     schemes,
+    solutions,
     sparse,
     threads,
     tiles,
@@ -254,6 +255,13 @@ TABLES: dict[str, tuple[Table, ...]] = {
     "tiles": (
         Table("Tiles: processor time of a product with K by JAX over NumPy's, one core", (), lambda *_: tiles.rows()),
         Table("Devices: a product with K on two devices of one host", (), lambda *_: tiles.device_rows()),
+    ),
+    "solutions": (
+        Table(
+            "Solutions: processor time of a gradient without a factorization over that of one with it, one core",
+            solutions.PROBLEMS,
+            lambda names, _: solutions.rows(names),
+        ),
     ),
     "accelerator": (
         Table(

@@ -29,6 +29,7 @@ STUDIES = {
     "multiple_sources": "Which source of features tells which class: weighted sums of kernels, and what samples them.",
     "sparse": "Many points through a few: how fast, and how far from the exact chain.",
     "deep": "One layer, two and more, beside one process and trees, and what independent weights cost.",
+    "iterative": "Linear systems without a factorization: iterations, errors over time, random stops.",
     "parameterizations": "What has to be held fixed while the hyper-parameters move.",
     "latent_operators": "Six transitions for the latent values, by draw, by second and by operation.",
 }

@@ -247,6 +247,16 @@ def bound_and_validation(axes: Axes) -> None:
     axes.legend(frameon=False, loc="upper left")
 
 
+def errors_over_time(axes: Axes) -> None:
+    """Show how the error on held-out rows falls while hyper-parameters are optimized."""
+    rows = _results("iterative/results/quick_curves.csv").query("data == 'concrete' and seconds > 0")
+    for method, color in (("CG", RED), ("PCG", BLUE)):
+        chosen = rows[rows["method"] == method]
+        axes.plot(chosen["seconds"], chosen["nll"], color=color, label=method)
+    axes.set(xscale="log", xlabel="seconds", ylabel="negative log density")
+    axes.legend(frameon=False)
+
+
 def parameterizations(axes: Axes) -> None:
     """Show effective draws of the five schemes on one data set."""
     rows = _results("parameterizations/results/paper.csv").query("data == 'SPECT' and method != 'PM'")
@@ -283,6 +293,7 @@ DRAWN: dict[str, Callable[[Axes], None]] = {
     "multiple_sources": weights_of_sources,
     "sparse": distance_from_exact,
     "deep": bound_and_validation,
+    "iterative": errors_over_time,
     "parameterizations": parameterizations,
     "latent_operators": operators,
 }

@@ -1,23 +1,28 @@
-"""Finished cells as a table, the authors' figures, and how the two compare."""
+"""Finished cells as tables, the authors' figures, and how the two compare."""
 
 from __future__ import annotations
 
-from collections.abc import Iterable
+from collections.abc import Callable, Iterable
 from pathlib import Path
 from typing import Any
 
 import numpy as np
 import pandas as pd
 
+from case_studies.iterative import curves, truncation
 from case_studies.iterative.study import PRECONDITIONERS, SCALES, Scale
 from case_studies.tools.grid import Finished
 from case_studies.tools.provenance import made_by
 from case_studies.tools.table import Table
 
-__all__ = ["FOLDER", "KEY", "authors", "beside_authors", "paths", "row", "stored", "table_of"]
+__all__ = [
+    "CURVE_KEY", "FOLDER", "KEY", "authors", "authors_ends", "beside_authors", "curve_rows", "curve_table", "ends",
+    "paths", "row", "stored", "table_of", "truncation_rows", "truncation_table", "without_lines",
+]  # fmt: skip
 
 FOLDER = Path(__file__).parent / "results"
 KEY = ["preconditioner", "log_noise", "log_lengthscale"]
+CURVE_KEY = ["data", "method", "fold", "step"]
 
 
 def row(scale: Scale, finished: Finished) -> dict[str, Any]:
@@ -75,3 +80,50 @@ def beside_authors(table: pd.DataFrame) -> pd.DataFrame:
     there = authors()
     joined = table.merge(there[there["data"] == "Concrete"].drop(columns="data"), on=KEY)
     return joined.assign(ratio=(joined["iterations"] - 1.0) / joined["authors"])
+
+
+def curve_table(folder: Path, scale: str) -> Table:
+    """Return where curves of the error over time go, a line for each point."""
+    return Table(folder / f"{scale}_curves.csv", CURVE_KEY, lambda frame: frame.sort_values(CURVE_KEY))
+
+
+def curve_rows(scale: curves.Scale, cell: curves.Cell, result: dict[str, Any]) -> pd.DataFrame:
+    """Return the lines of a curve."""
+    common = {name: result[name] for name in ("n", "d", "rows", "steps")} | scale.settings(cell) | made_by(result)
+    return pd.DataFrame([cell._asdict() | line | common for line in result["curve"]])
+
+
+def truncation_table(folder: Path, scale: str) -> Table:
+    """Return where errors of solvers that stop at random go, a line for each draw of theta and solver."""
+    return Table(
+        folder / f"{scale}_truncation.csv", ["draw", "solver"], lambda frame: frame.sort_values("draw", kind="stable")
+    )
+
+
+def truncation_rows(scale: truncation.Scale, cell: truncation.Cell, result: dict[str, Any]) -> pd.DataFrame:
+    """Return the lines of a draw of theta."""
+    common = {name: result[name] for name in ("condition", "sigma", "tau", "lambda")} | scale.settings()
+    return pd.DataFrame([cell._asdict() | line | common | made_by(result) for line in result["rows"]])
+
+
+def without_lines(table: Table, chosen: Iterable[Any], settings: Callable[[Any], dict[str, Any]]) -> list[Any]:
+    """Return those cells of which a table with several lines a cell has none, or none with these settings."""
+    if not table.path.is_file():
+        return list(chosen)
+    old = table.read()
+
+    def there(cell: Any) -> bool:
+        wanted = cell._asdict() | settings(cell)
+        return bool(np.all([old[name] == value for name, value in wanted.items()], axis=0).any())
+
+    return [cell for cell in chosen if not there(cell)]
+
+
+def ends(table: pd.DataFrame) -> pd.DataFrame:
+    """Return the last lines of curves."""
+    return table.sort_values("step").drop_duplicates(["data", "method", "fold"], keep="last")
+
+
+def authors_ends() -> pd.DataFrame:
+    """Return means over folds of the ends of the authors' curves; `nll` is that of a held-out row."""
+    return pd.read_csv(FOLDER / "authors_ends.csv")

@@ -159,9 +159,9 @@ def iterations(
     scale: Scale, cell: Cell, repetition: int, preconditioned: Callable[[Problem], Preconditioner] | None = None
 ) -> int:
     """Iterations of one repetition, with the cell's preconditioner if no other is given."""
-    X, y = _concrete()
+    X, y = concrete()
     lengthscale, noise = 10.0**cell.log_lengthscale, np.full(len(y), 10.0**cell.log_noise)
-    kernel = Kernel(np.exp(-0.5 * _squared_distances() / lengthscale**2))
+    kernel = Kernel(np.exp(-0.5 * squared_distances() / lengthscale**2))
     rng = stream(scale.seed, *cell, repetition)
     problem = Problem(X, kernel, noise, lengthscale, int(np.sqrt(len(y))), rng)
     preconditioner = (preconditioned or PRECONDITIONERS[cell.preconditioner])(problem)
@@ -175,13 +175,13 @@ def iterations(
 
 
 @lru_cache
-def _concrete() -> tuple[np.ndarray, np.ndarray]:
+def concrete() -> tuple[np.ndarray, np.ndarray]:
     """Inputs and targets, each with mean zero and deviation one."""
     found = datasets.load("concrete")
     return tuple((a - a.mean(axis=0)) / a.std(axis=0, ddof=1) for a in (found.X, found.y.astype(float)))
 
 
 @lru_cache
-def _squared_distances() -> np.ndarray:
-    X, _ = _concrete()
+def squared_distances() -> np.ndarray:
+    X, _ = concrete()
     return cdist(X, X, "sqeuclidean")

@@ -57,10 +57,10 @@ def test_the_stored_table_is_whole(stored):
 def small(monkeypatch):
     """Forty points in place of Concrete."""
     X = np.random.default_rng(0).standard_normal((40, 2))
-    monkeypatch.setattr(study, "_concrete", lambda: (X, X[:, 0]))
-    study._squared_distances.cache_clear()
+    monkeypatch.setattr(study, "concrete", lambda: (X, X[:, 0]))
+    study.squared_distances.cache_clear()
     yield Scale("small", 1, (-2,), 2, 500)
-    study._squared_distances.cache_clear()
+    study.squared_distances.cache_clear()
 
 
 @pytest.mark.parametrize("name", PRECONDITIONERS)

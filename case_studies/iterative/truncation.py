@@ -1,0 +1,145 @@
+"""Figures 3 and 4 of Filippone and Engler (2015): solutions and gradients on Concrete, by solvers that stop at random.
+
+Theta is drawn from a prior, so that the condition number of C = K + lambda I varies. Each draw is a cell, which has the
+iterations, the error of C^-1 r for signs r, and the error of the gradient of log p(y|theta).
+"""
+
+from __future__ import annotations
+
+from dataclasses import dataclass
+from typing import Any, NamedTuple
+
+import numpy as np
+
+from case_studies.iterative.study import Kernel, concrete, squared_distances
+from case_studies.tools.provenance import provenance
+from case_studies.tools.stream import stream
+from pmgp.core.iterative.bars import CovarianceBar
+from pmgp.core.iterative.preconditioners import Identity
+from pmgp.core.iterative.roulette import Matched, Printed, Roulette
+from pmgp.core.iterative.ulisse import Ulisse
+
+__all__ = ["SCALES", "SOLVERS", "Cell", "Scale", "cells", "run_cell"]
+
+RATES = (1.0, 10.0, 100.0)
+"""Of the exponential prior of lambda, which the draws take in turns; sigma and tau have a rate of one."""
+POINTS = 1030
+CONVERGED = 1e-8
+"""The article's norm of the residual at which a solution is exact."""
+
+
+@dataclass(frozen=True)
+class Whole:
+    """Certain survival: conjugate gradients until a residual is as small as the threshold, and no iteration more."""
+
+    def probability(self, before: float, number: int, decrease: float) -> float:
+        """Return zero, since nothing survives the threshold."""
+        return 0.0
+
+
+SOLVERS: dict[str, Roulette] = {
+    "CG": Roulette(CONVERGED / np.sqrt(POINTS), Whole()),
+    **{f"printed, q = {q}, beta = {beta}": Roulette(q, Printed(beta)) for q in (1.0, 0.1) for beta in (1.0, 100.0)},
+    **{f"matched, q = {q}": Roulette(q, Matched()) for q in (1.0, 0.1)},
+}
+"""By name; q is the threshold."""
+
+
+class Cell(NamedTuple):
+    """A draw of theta."""
+
+    draw: int
+
+    @property
+    def name(self) -> str:
+        """File name without ending."""
+        return f"truncation-{self.draw}"
+
+
+@dataclass(frozen=True)
+class Scale:
+    """The seed, the number of draws of theta, and repetitions of each solution and gradient."""
+
+    name: str
+    seed: int
+    draws: int
+    repetitions: int
+
+    def settings(self) -> dict[str, Any]:
+        """Return the settings with which a finished cell must have been made."""
+        return {"scale": self.name, "seed": self.seed, "repetitions": self.repetitions}
+
+
+SCALES = {"quick": Scale("quick", 34, 6, 6), "paper": Scale("paper", 34, 100, 100)}
+
+
+def cells(scale: Scale) -> list[Cell]:
+    """All cells of a scale."""
+    return [Cell(draw) for draw in range(scale.draws)]
+
+
+class _Counted:
+    """A product with C that counts its columns."""
+
+    def __init__(self, C: np.ndarray) -> None:
+        self._C, self.count = C, 0
+
+    def __call__(self, vectors: np.ndarray) -> np.ndarray:
+        self.count += 1
+        return self._C @ vectors
+
+
+def run_cell(scale: Scale, cell: Cell) -> dict[str, Any]:
+    """Return a line for each solver, fit for JSON."""
+    rng = stream(scale.seed, "truncation", cell.draw)
+    sigma, tau, noise = (rng.exponential(size=3) / (1.0, 1.0, RATES[cell.draw % len(RATES)])).tolist()
+    _, y = concrete()
+    K = sigma * np.exp(-tau * squared_distances())
+    C = K + noise * np.eye(len(y))
+    condition = float(np.linalg.cond(C))
+    truth = _gradient(C, K, y, tau)
+    lines = []
+    for name, solver in SOLVERS.items():
+        more = stream(scale.seed, "truncation", cell.draw, name)
+        repetitions = 1 if name == "CG" else scale.repetitions
+        found = _solutions(solver, C, more, repetitions)
+        estimated = [_estimate(solver, K, noise, y, tau, more) for _ in range(scale.repetitions)]
+        error = np.square(estimated - truth).sum(axis=1) / np.square(truth).sum()
+        lines.append({"solver": name, **found, "gradient_error": float(np.mean(np.log10(error)))})
+    return {"rows": lines, "condition": condition, "sigma": sigma, "tau": tau, "lambda": noise} | provenance()
+
+
+def _solutions(solver: Roulette, C: np.ndarray, rng: np.random.Generator, repetitions: int) -> dict[str, float]:
+    """Return mean iterations; and the relative error of one solution, and of the mean of all."""
+    signs = rng.choice([-1.0, 1.0], size=len(C))
+    exact, product = np.linalg.solve(C, signs), _Counted(C)
+    P = Identity(len(C))
+    found = np.array([solver.solve(rng, product, signs, P)[:, 0] for _ in range(repetitions)])
+    norm = np.linalg.norm(exact)
+    return {
+        "iterations": product.count / repetitions,
+        "error": float(np.sqrt(np.mean(np.square(found - exact).sum(axis=1))) / norm),
+        "error_of_mean": float(np.linalg.norm(found.mean(axis=0) - exact) / norm),
+    }
+
+
+def _estimate(
+    solver: Roulette, K: np.ndarray, noise: float, y: np.ndarray, tau: float, rng: np.random.Generator
+) -> np.ndarray:
+    """Return the estimate of a gradient in the logs of sigma, tau and lambda, with one vector of signs."""
+    bar = Ulisse(1, solver).gradient(rng, Kernel(K), np.full(len(y), noise), y, Identity(len(y))).covariance
+    return _pulled_back(bar, K, noise, tau)
+
+
+def _pulled_back(bar: CovarianceBar, K: np.ndarray, noise: float, tau: float) -> np.ndarray:
+    by_tau = -tau * squared_distances() * K
+    terms = [float(np.einsum("ik,ij,jk->", bar.left, dK, bar.right, optimize=True)) for dK in (K, by_tau)]
+    return np.array([*terms, noise * bar.noise.sum()])
+
+
+def _gradient(C: np.ndarray, K: np.ndarray, y: np.ndarray, tau: float) -> np.ndarray:
+    """Return the gradient from an inverse."""
+    inverse = np.linalg.inv(C)
+    bar = 0.5 * (np.outer(inverse @ y, inverse @ y) - inverse)
+    noise = C[0, 0] - K[0, 0]
+    return np.array([np.sum(bar * K), np.sum(bar * -tau * squared_distances() * K), noise * np.trace(bar)])

@@ -1,0 +1,192 @@
+"""The study of errors over time, and of solvers that stop at random: its methods, and what is stored."""
+
+from __future__ import annotations
+
+import numpy as np
+import pandas as pd
+import pytest
+from scipy.spatial.distance import cdist
+from scipy.stats import multivariate_normal
+from sklearn.gaussian_process import GaussianProcessRegressor
+from sklearn.gaussian_process.kernels import RBF, ConstantKernel, WhiteKernel
+
+from case_studies.deep.data import Data
+from case_studies.iterative import __main__ as command
+from case_studies.iterative import curves, figures, learning, results, truncation
+from case_studies.iterative.inducing import RIVALS, Rival
+from case_studies.iterative.learning import Problem
+from tests.quick_compilation import quick_compilation  # noqa: F401
+
+jax = pytest.importorskip("jax")
+
+
+@pytest.fixture(scope="module")
+def numbers():
+    """A smooth function of one of two columns, with noise."""
+    rng = np.random.default_rng(1)
+    X = rng.normal(size=(70, 2))
+    y = np.sin(2.0 * X[:, 0]) + 0.2 * rng.normal(size=70)
+    return Problem(Data(X[:50], y[:50], X[50:], y[50:]), False, 0.5)
+
+
+@pytest.fixture(scope="module")
+def labels(numbers):
+    data = numbers.data
+    return numbers._replace(data=data._replace(y=1.0 * (data.y > 0), y_new=1.0 * (data.y_new > 0)), labels=True)
+
+
+THETA = np.array([-0.3, 0.4, 0.2, -2.0])
+
+
+def log_density(problem, theta):
+    data = problem.data
+    C = learning.covariance(theta, data.X, data.X) + np.exp(theta[-1]) * np.eye(len(data.y))
+    return multivariate_normal.logpdf(data.y, np.zeros(len(data.y)), C)
+
+
+def test_rivals_with_all_inputs_have_the_exact_density_and_predictions(numbers):
+    """With some of them the bound is lower, which is the twin."""
+    exact, scores = log_density(numbers, THETA), learning.scored(numbers, THETA)
+    for name in RIVALS:
+        rival = Rival(name, numbers, 1)
+        with jax.enable_x64(True):
+            assert name != "VAR" or -float(rival.negative(THETA)) < exact - 0.1
+            rival._inducing = numbers.data.X
+            assert -float(rival.negative(THETA)) == pytest.approx(exact, abs=2e-3), name
+        assert rival.scored(THETA) == pytest.approx(scores, abs=1e-4), name
+
+
+def test_scores_of_numbers_are_those_of_another_package(numbers):
+    data = numbers.data
+    kernel = ConstantKernel(np.exp(THETA[2])) * RBF(np.exp(THETA[:2])) + WhiteKernel(np.exp(THETA[3]))
+    fitted = GaussianProcessRegressor(kernel, optimizer=None).fit(data.X, data.y)
+    mean, deviation = fitted.predict(data.X_new, return_std=True)
+    assert learning.scored(numbers, THETA) == pytest.approx(
+        learning.of_numbers(mean, deviation**2, data.y_new), abs=1e-6
+    )
+
+
+def test_working_observations_of_labels_have_the_mode_and_the_curvature(labels):
+    """At the mode K^-1 f is the gradient of the log-likelihood; labels that are turned around are the twin."""
+    theta = THETA[:-1]
+    target, noise = learning._working(labels, theta)
+    K = learning.covariance(theta, labels.data.X, labels.data.X)
+    a = np.linalg.solve(K + np.diag(noise), target)
+
+    def gradient(signs):
+        f, step = K @ a, 1e-5
+        up, down = (learning.log_ndtr(signs * (f + shift)) for shift in (step, -step))
+        return (up - down) / (2.0 * step)
+
+    signs = 2.0 * labels.data.y - 1.0
+    assert a == pytest.approx(gradient(signs), abs=1e-5)
+    assert np.abs(a - gradient(-signs)).max() > 0.1
+    assert learning.scored(labels, theta)["error"] < 0.3
+
+
+def test_gradients_from_solutions_climb_until_the_budget_is_used_up(numbers):
+    path = learning.climbed(numbers, "PCG", 1)
+    seconds = [one for one, _ in path]
+    assert seconds[0] == 0.0
+    assert np.all(np.diff(seconds) > 0.0)
+    assert seconds[-1] >= numbers.budget
+    first, last = (log_density(numbers, path[k][1]) for k in (0, -1))
+    assert last > first + 5.0
+
+
+def test_factorizations_climb_for_labels(labels):
+    """The second column says nothing of the labels, so that its length-scale grows."""
+    path = learning.climbed(labels, "CHOL", 1)
+    assert len(path) > 2
+    assert path[-1][1][1] > path[-1][1][0]
+
+
+def test_a_curve_is_scored_at_few_points_with_both_ends():
+    path = [(float(k), np.zeros(1)) for k in range(100)]
+    places = learning.thinned(path, 6)
+    assert (places[0], places[-1]) == (0, 99)
+    assert 4 <= len(places) <= 6
+    assert learning.thinned(path[:4], 6) == [0, 1, 2, 3]
+
+
+@pytest.fixture
+def small(monkeypatch):
+    """Fifty points in place of Concrete."""
+    X = np.random.default_rng(0).standard_normal((50, 2))
+    monkeypatch.setattr(truncation, "concrete", lambda: (X, np.sin(X[:, 0])))
+    monkeypatch.setattr(truncation, "squared_distances", lambda: cdist(X, X, "sqeuclidean"))
+
+
+def test_solvers_that_stop_take_fewer_iterations_and_their_errors_are_those_of_their_thresholds(small):
+    found = truncation.run_cell(truncation.Scale("small", 1, 1, 30), truncation.Cell(0))
+    rows = pd.DataFrame(found["rows"]).set_index("solver")
+    assert set(rows.index) == set(truncation.SOLVERS)
+    assert rows.loc["CG", "error"] < 1e-7
+    stopped = rows.drop(index="CG")
+    assert (stopped["iterations"] < rows.loc["CG", "iterations"]).all()
+    for kind in ("printed, q = {}, beta = 100.0", "matched, q = {}"):
+        assert rows.loc[kind.format(0.1), "error"] < rows.loc[kind.format(1.0), "error"]
+
+
+def test_the_gradient_is_that_of_the_density(small):
+    """Against differences of log p(y|theta); a gradient without the half of the quadratic term is the twin."""
+    _, y = truncation.concrete()
+
+    def value(theta):
+        sigma, tau, noise = np.exp(theta)
+        K = sigma * np.exp(-tau * truncation.squared_distances())
+        return multivariate_normal.logpdf(y, np.zeros(len(y)), K + noise * np.eye(len(y)))
+
+    theta = np.log([0.8, 0.5, 0.1])
+    sigma, tau, noise = np.exp(theta)
+    K = sigma * np.exp(-tau * truncation.squared_distances())
+    found = truncation._gradient(K + noise * np.eye(len(y)), K, y, tau)
+    steps = 1e-5 * np.eye(3)
+    differences = [(value(theta + step) - value(theta - step)) / 2e-5 for step in steps]
+    assert found == pytest.approx(differences, rel=1e-5)
+    a = np.linalg.solve(K + noise * np.eye(len(y)), y)
+    assert abs(found[0] + 0.5 * a @ K @ a - differences[0]) > 0.1
+
+
+def test_the_study_is_run_once_and_says_which_files_are_absent(monkeypatch, tmp_path, capsys):
+    calls = []
+
+    def run_cell(scale, cell):
+        calls.append(cell)
+        line = {"step": 0, "seconds": 0.0, "error": 0.5, "nll": 0.9}
+        made = {"version": "1", "machine": "m", "streams": "by name"}
+        return {"curve": [line, line | {"step": 3}], "theta": [0.0], "n": 5, "d": 1, "rows": 2, "steps": 3} | made
+
+    monkeypatch.setattr(curves, "run_cell", run_cell)
+    monkeypatch.setattr(command.data, "available", lambda name: name == "concrete")
+    words = ["--runs", str(tmp_path / "runs"), "--out", str(tmp_path), "--method", "PCG", "CG"]
+    for _ in range(2):
+        command.main(words)
+    assert len(calls) == 2
+    printed = capsys.readouterr().out
+    assert "credit, eeg, powerplant, protein, spam" in printed
+    assert "0 units to run" in printed
+    assert len(pd.read_csv(tmp_path / "quick_curves.csv")) == 4
+
+
+# ---- what is stored
+
+
+@pytest.fixture(scope="module")
+def stored():
+    return results.curve_table(results.FOLDER, "quick").read()
+
+
+def test_stored_curves_are_of_the_study(stored):
+    scale = curves.SCALES["quick"]
+    there = {tuple(key) for key in stored[["data", "method", "fold"]].drop_duplicates().itertuples(index=False)}
+    possible = curves.cells(scale)
+    assert there <= {tuple(cell) for cell in possible}
+    left = results.without_lines(results.curve_table(results.FOLDER, "quick"), possible, scale.settings)
+    assert len(left) == len(possible) - len(there)
+
+
+@pytest.mark.full
+def test_figures_are_drawn(stored):
+    names = list(dict.fromkeys(stored["data"]))
+    assert len(figures.errors_over_time(stored, names, results.authors_ends()).axes) == 2 * len(names)
