@@ -48,6 +48,7 @@ check-wheel:  ## the wheel, installed into a bare environment, where the README'
 check-data:  ## the tests of the articles' data; make check-data DATA=folder
 	PMGP_DATA=$(DATA) $(PYTEST) -q tests/test_datasets.py tests/marginal/test_route_agreement.py
 	PMGP_DATA=$(DATA) $(PYTEST) -q tests/marginal/test_orthant_agreement.py -k articles_data
+	PMGP_DATA=$(DATA) $(PYTEST) -q tests/case_studies/test_iterative_curves.py -k rivals
 
 bench:  ## speed and efficiency figures, printed as tables; nutpie and GPy for comparison, nutpie does not go with the zarr of the tests
 	$(RUN) --group bench --with nutpie==0.16.11 --with GPy==1.15.0 python -m benchmarks

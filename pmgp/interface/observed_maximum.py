@@ -23,7 +23,9 @@ from pmgp.interface.model.theta_vector import ThetaVector
 
 LogPrior = Callable[[np.ndarray], tuple[float, np.ndarray]]
 
-# With more points than this, a gradient from solutions of systems is faster than one from a factorization.
+# With more points than this, gradients come from solutions of systems. These are faster than a factorization from about
+# 2,000 points on where the kernel is smooth, and take twice as long for 4,000 points with short length-scales in nine
+# dimensions (`python -m benchmarks --only solutions`, products by NumPy).
 LARGEST_FACTORIZED = 5_000
 # Points whose maximum and curvature are the start of a climb.
 SUBSET = 500
