@@ -5,8 +5,9 @@ from __future__ import annotations
 from functools import partial
 from pathlib import Path
 
-from case_studies.deep import data, results
+from case_studies.deep import results
 from case_studies.deep.study import SCALES, Cell, Scale, cells, run
+from case_studies.tools import data
 from case_studies.tools.command_line import parser, selected, to_run
 from case_studies.tools.grid import Grid, Result
 from case_studies.tools.spread import spread, workers_of

@@ -8,7 +8,7 @@ from typing import Any, NamedTuple
 import numpy as np
 
 import pmgp
-from case_studies.deep import data
+from case_studies.tools import data
 from pmgp.plots.calibration import reliability
 
 __all__ = ["BINS", "NAMES", "WAYS", "Budget", "run"]

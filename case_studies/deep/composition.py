@@ -11,9 +11,10 @@ import numpy as np
 import pymc as pm
 
 import pmgp
-from case_studies.deep import data
+from case_studies.tools.data import Data
+from case_studies.tools.stream import stream
 
-__all__ = ["FEATURES", "METHODS", "Chain", "run"]
+__all__ = ["FEATURES", "METHODS", "Chain", "observations", "run"]
 
 FEATURES = (10, 50)
 METHODS = ("variational", "NUTS")
@@ -36,7 +37,7 @@ def run(method: str, features: int, chain: Chain, seed: int) -> dict[str, Any]:
     The hyper-parameters are those of the fit with the most features, as in the article, and frequencies are drawn from
     their prior, the same for both methods.
     """
-    given, clock = data.composition(seed), time.process_time()
+    given, clock = observations(seed), time.process_time()
     fit = fitted(features, given, seed)
     if method == "NUTS":
         best = fitted(FEATURES[-1], given, seed)
@@ -48,7 +49,7 @@ def run(method: str, features: int, chain: Chain, seed: int) -> dict[str, Any]:
     return {"x": given.X_new[:, 0].tolist(), **rounded, "seconds": time.process_time() - clock}
 
 
-def fitted(features: int, given: data.Data, seed: int) -> Any:
+def fitted(features: int, given: Data, seed: int) -> Any:
     """Fit a process of two layers with one process in the first."""
     process = pmgp.deep.RandomFeatureGP(
         layers=2, features=features, width=1, omega="prior-fixed", fed_forward=False, steps=STEPS, batch_size=50,
@@ -57,7 +58,7 @@ def fitted(features: int, given: data.Data, seed: int) -> Any:
     return process.fit(given.X, given.y, progressbar=False)
 
 
-def sampled(fit: Any, parameters: dict[str, Any], given: data.Data, chain: Chain, seed: int) -> dict[str, Any]:
+def sampled(fit: Any, parameters: dict[str, Any], given: Data, chain: Chain, seed: int) -> dict[str, Any]:
     """Sample the weights of the same features by NUTS, with the smallest effective size of f at the observations."""
     model = model_of(fit, parameters, given)
     with model, warnings.catch_warnings():
@@ -74,7 +75,7 @@ def sampled(fit: Any, parameters: dict[str, Any], given: data.Data, chain: Chain
     return shown | {"divergences": float(idata["sample_stats"]["diverging"].sum())} | size
 
 
-def model_of(fit: Any, parameters: dict[str, Any], given: data.Data) -> pm.Model:
+def model_of(fit: Any, parameters: dict[str, Any], given: Data) -> pm.Model:
     """Return a PyMC model with the features of the fitted process."""
     frozen = fit._problem_.frozen
     with pm.Model() as model:
@@ -89,3 +90,15 @@ def model_of(fit: Any, parameters: dict[str, Any], given: data.Data) -> pm.Model
             below, below_new = values[:, None], new[:, None]
         pm.Normal("y", values, float(np.exp(parameters["likelihood"][0] / 2)), observed=given.y)
     return model
+
+
+def observations(seed: int) -> Data:
+    """50 observations of h(h(x)) with h(x) = 2 x exp(-x^2) and a noise variance of 0.01, and h(h(x)) on a grid."""
+    rng = stream(seed, "data", "composition")
+    x, grid = np.sort(rng.uniform(-2.0, 2.0, 50)), np.linspace(-3.0, 3.0, 61)
+    return Data(x[:, None], _twice(x) + 0.1 * rng.normal(size=50), grid[:, None], _twice(grid))
+
+
+def _twice(x: np.ndarray) -> np.ndarray:
+    once = 2.0 * x * np.exp(-(x**2))
+    return 2.0 * once * np.exp(-(once**2))

@@ -13,7 +13,7 @@ from sklearn.ensemble import HistGradientBoostingClassifier, HistGradientBoostin
 from sklearn.gaussian_process import GaussianProcessClassifier, GaussianProcessRegressor
 from sklearn.gaussian_process.kernels import RBF, ConstantKernel, WhiteKernel
 
-from case_studies.deep.data import Data
+from case_studies.tools.data import Data
 
 __all__ = ["RIVALS", "Sizes"]
 

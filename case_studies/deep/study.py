@@ -5,10 +5,11 @@ from __future__ import annotations
 from dataclasses import dataclass
 from typing import Any, NamedTuple
 
-from case_studies.deep import calibration, composition, data
-from case_studies.deep.data import LABELS, NUMBERS
+from case_studies.deep import calibration, composition
 from case_studies.deep.rivals import RIVALS, Sizes
 from case_studies.deep.training import METHODS, Length, curve, likelihood_of
+from case_studies.tools import data
+from case_studies.tools.data import LABELS, NUMBERS
 from case_studies.tools.provenance import provenance
 
 __all__ = ["SCALES", "Cell", "Scale", "cells", "run"]

@@ -11,7 +11,7 @@ import numpy as np
 import xarray as xr
 
 import pmgp
-from case_studies.deep.data import CLASSES, LABELS, Data
+from case_studies.tools.data import CLASSES, LABELS, Data
 
 __all__ = ["METHODS", "Length", "curve", "likelihood_of", "scores"]
 

@@ -10,8 +10,8 @@ from typing import Any
 
 import pandas as pd
 
-from case_studies.deep import data
 from case_studies.iterative import curves, results, study, truncation
+from case_studies.tools import data
 from case_studies.tools.command_line import parser, selected, to_run
 from case_studies.tools.grid import Finished, Grid, Result
 from case_studies.tools.spread import spread, workers_of

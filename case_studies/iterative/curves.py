@@ -6,10 +6,10 @@ from dataclasses import dataclass
 from functools import partial
 from typing import Any, NamedTuple
 
-from case_studies.deep import data
-from case_studies.deep.data import LABELS
 from case_studies.iterative.inducing import RIVALS, Rival
 from case_studies.iterative.learning import OPTIMIZERS, Problem, climbed, scored, thinned
+from case_studies.tools import data
+from case_studies.tools.data import LABELS
 from case_studies.tools.provenance import provenance
 
 __all__ = ["FIGURES", "SCALES", "Cell", "Scale", "cells", "run_cell"]

@@ -20,7 +20,7 @@ from scipy.special import log_ndtr, ndtr
 from scipy.stats import norm
 
 import pmgp
-from case_studies.deep.data import Data
+from case_studies.tools.data import Data
 from pmgp.core.approximations import Laplace
 from pmgp.core.gaussians import SMALLEST_PRECISION
 from pmgp.core.iterative.gaussian import IterativeEvidence

@@ -6,10 +6,11 @@ import numpy as np
 import pandas as pd
 import pytest
 
-from case_studies.deep import calibration, composition, data, results, rivals, study
+from case_studies.deep import calibration, composition, results, rivals, study
 from case_studies.deep.__main__ import main
 from case_studies.deep.study import SCALES, Cell, Scale, cells
 from case_studies.deep.training import Length
+from case_studies.tools import data
 
 TINY = Scale(
     "tiny", 1, 1, 20, Length(20, 10, 30), Length(20, 10, 30), 2, ("concrete",), (3,), (10,), (30, 40),

@@ -13,11 +13,11 @@ from scipy.stats import multivariate_normal
 from sklearn.gaussian_process import GaussianProcessRegressor
 from sklearn.gaussian_process.kernels import RBF, ConstantKernel, WhiteKernel
 
-from case_studies.deep.data import Data
 from case_studies.iterative import __main__ as command
 from case_studies.iterative import curves, learning, results, truncation
 from case_studies.iterative.inducing import RIVALS, Rival
 from case_studies.iterative.learning import Problem
+from case_studies.tools.data import Data
 
 
 @pytest.fixture(scope="module")

@@ -1,7 +1,4 @@
-"""The data of the article's section 4, split into seen and held out, and those of its figure 8.
-
-Files come from the folder that ``PMGP_DATA`` names; the data of figure 8 are simulated.
-"""
+"""Data sets of the folder that ``PMGP_DATA`` names, split into rows that are seen and rows that are held out."""
 
 from __future__ import annotations
 
@@ -15,7 +12,7 @@ import pandas as pd
 from case_studies.tools.stream import stream
 from pmgp.datasets import Standardizer
 
-__all__ = ["CLASSES", "FILES", "LABELS", "NUMBERS", "Data", "available", "composition", "load"]
+__all__ = ["CLASSES", "FILES", "LABELS", "NUMBERS", "Data", "available", "load"]
 
 NUMBERS = {"concrete": "concrete.csv", "powerplant": "powerplant.csv", "protein": "protein.csv.gz"}
 LABELS = {"credit": "credit_german_numeric.csv", "spam": "spam.csv", "eeg": "eeg.csv.gz"}
@@ -72,18 +69,6 @@ def load(name: str, fold: int, seed: int, seen: float, held_out: int) -> Data:
         y = (y - y[first].mean()) / y[first].std()
     rest = rest[:held_out]
     return Data(transform(X[first]), y[first], transform(X[rest]), y[rest])
-
-
-def composition(seed: int) -> Data:
-    """50 observations of h(h(x)) with h(x) = 2 x exp(-x^2) and a noise variance of 0.01, and h(h(x)) on a grid."""
-    rng = stream(seed, "data", "composition")
-    x, grid = np.sort(rng.uniform(-2.0, 2.0, 50)), np.linspace(-3.0, 3.0, 61)
-    return Data(x[:, None], _twice(x) + 0.1 * rng.normal(size=50), grid[:, None], _twice(grid))
-
-
-def _twice(x: np.ndarray) -> np.ndarray:
-    once = 2.0 * x * np.exp(-(x**2))
-    return 2.0 * once * np.exp(-(once**2))
 
 
 def _digits(rng: np.random.Generator, held_out: int) -> Data:
