@@ -304,10 +304,11 @@ def ordinal_regression(
 def regression(X: ArrayLike, y: ArrayLike, kernel: str = "rbf", feature_names: Sequence[str] | None = None) -> pm.Model:
     """Build a regression of measurements with normal noise, whose process is integrated out (`pymc.gp.Marginal`).
 
-    The priors follow from the mean m and the standard deviation s of the measurements: ``level ~ Normal(m, s)``;
-    ``variance ~ Gamma(2, 2/s^2)``, whose mean is s^2; and for the noise's standard deviation ``noise ~ Gamma(2, 4/s)``,
-    whose mean is s/2. The length-scale has the prior of :func:`classifier`. A thousandth of s is added to the noise's
-    standard deviation, in quadrature, so that the covariance can be factorized.
+    The priors follow from the mean m and the standard deviation s of the measurements: ``variance ~ Gamma(2, 2/s^2)``,
+    whose mean is s^2; and for the noise's standard deviation ``noise ~ Gamma(2, 4/s)``, whose mean is s/2. The
+    length-scale has the prior of :func:`classifier`. The level of the process has the prior N(m, s^2) and is integrated
+    out: a constant s^2 in the covariance. A thousandth of s is added to the noise's standard deviation, in quadrature,
+    so that the covariance can be factorized.
 
     Parameters
     ----------
@@ -321,8 +322,8 @@ def regression(X: ArrayLike, y: ArrayLike, kernel: str = "rbf", feature_names: S
     Returns
     -------
     pymc.Model
-        With ``lengthscale`` (dims ``feature`` for ``ard``), ``variance``, ``level``, ``noise`` and ``y`` (dims
-        ``observation``). :func:`pmgp.importance`, :func:`pmgp.find_map`, :func:`pmgp.sample` and
+        With ``lengthscale`` (dims ``feature`` for ``ard``), ``variance``, ``noise`` and ``y`` (dims ``observation``).
+        :func:`pmgp.importance`, :func:`pmgp.find_map`, :func:`pmgp.sample` and
         :func:`pmgp.predict` take it.
 
     Raises
@@ -337,7 +338,7 @@ def regression(X: ArrayLike, y: ArrayLike, kernel: str = "rbf", feature_names: S
     >>> X = np.linspace(-1.0, 1.0, 30)[:, None]
     >>> model = pmgp.models.regression(X, 20.0 + np.sin(3.0 * X[:, 0]))
     >>> [variable.name for variable in model.free_RVs]
-    ['lengthscale', 'variance', 'level', 'noise']
+    ['lengthscale', 'variance', 'noise']
     """
     X = _inputs(X)
     y = np.asarray(_column(y, len(X), "measurement"), dtype=np.float64)
@@ -349,9 +350,10 @@ def regression(X: ArrayLike, y: ArrayLike, kernel: str = "rbf", feature_names: S
     with pm.Model(coords=_coords(X, feature_names)) as model:
         correlation = _correlation(kernel, X.shape[1])
         variance = pm.Gamma("variance", alpha=2.0, beta=2.0 / spread**2)
-        level = pm.Normal("level", y.mean(), spread)
         noise = pm.Gamma("noise", alpha=2.0, beta=4.0 / spread)
-        process = pm.gp.Marginal(mean_func=pm.gp.mean.Constant(level), cov_func=variance * correlation)
+        # As a variable, the level would have a scale that depends on the variance, and weights would be poor.
+        covariance = variance * correlation + pm.gp.cov.Constant(spread**2)
+        process = pm.gp.Marginal(mean_func=pm.gp.mean.Constant(y.mean()), cov_func=covariance)
         # As data, the inputs are not constants, of which PyMC would make matrices.
         inputs, jitter = pm.Data("X", X), 1e-6 * spread**2
         process.marginal_likelihood("y", inputs, y, sigma=noise, jitter=jitter, dims="observation")

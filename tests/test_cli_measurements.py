@@ -48,7 +48,7 @@ def finished(csv, out, *options):
 
 @pytest.fixture(scope="module")
 def drawn(csv, tmp_path_factory):
-    return finished(csv, tmp_path_factory.mktemp("runs") / "drawn", "--draws", 25, "--chains", 2)
+    return finished(csv, tmp_path_factory.mktemp("runs") / "drawn", "--draws", 200, "--chains", 2)
 
 
 @pytest.fixture(scope="module")
@@ -75,7 +75,7 @@ def test_hyperparameters_are_drawn_where_that_is_affordable(drawn):
     out, output = drawn
     assert {path.name for path in out.iterdir()} == FILES | {"lengthscale.png"}
     with xr.open_datatree(out / "posterior.nc", engine="h5netcdf") as idata:
-        assert idata["posterior"].sizes["draw"] >= 50
+        assert idata["posterior"].sizes["draw"] >= 400
         assert 1.0 < float(idata["posterior"]["noise"].mean()) < 3.0
         assert idata.attrs["trusted"] == 1
     page = (out / "report.html").read_text()

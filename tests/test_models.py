@@ -256,17 +256,16 @@ def test_joint_density_of_measurements(data):
     X, _ = data
     model = regression(X, MEASURED, "matern52")
     spread = MEASURED.std()
-    lengthscale, variance, level, noise = 1.3, 0.8 * spread**2, 3.0001, 0.3 * spread
-    point = {"lengthscale_log__": np.log(lengthscale), "variance_log__": np.log(variance), "level": level}
-    point["noise_log__"] = np.log(noise)
+    lengthscale, variance, noise = 1.3, 0.8 * spread**2, 0.3 * spread
+    values = {"lengthscale": lengthscale, "variance": variance, "noise": noise}
+    point = {f"{name}_log__": np.log(value) for name, value in values.items()}
     covariance = variance * correlation("matern52", squared_distances(X, lengthscale))
-    covariance += (noise**2 + 1e-6 * spread**2) * np.eye(N)
+    covariance += (noise**2 + 1e-6 * spread**2) * np.eye(N) + spread**2
     expected = (
         stats.gamma(1, scale=np.sqrt(D)).logpdf(lengthscale)
         + stats.gamma(2, scale=spread**2 / 2).logpdf(variance)
-        + stats.norm(MEASURED.mean(), spread).logpdf(level)
         + stats.gamma(2, scale=spread / 4).logpdf(noise)
-        + stats.multivariate_normal(np.full(N, level), covariance).logpdf(MEASURED)
+        + stats.multivariate_normal(np.full(N, MEASURED.mean()), covariance).logpdf(MEASURED)
     )
     assert model.compile_logp(jacobian=False, mode=INTERPRETED)(point) == pytest.approx(expected, rel=1e-8)
 

@@ -71,8 +71,8 @@ def _curves(figure: str) -> Entry:
         made=made_by(lines),
         numbers=Numbers(frame) if len(frame) else None,
         findings=_over_time(ends),
-        notes=[f"At most {curves.SCALES[SCALE].rows:,} rows are seen, and the article has all; its errors are printed "
-               "by its authors' repository, with other splits."],
+        notes=[f"At most {curves.SCALES[SCALE].rows:,} rows are seen, and the article has all; its errors are those "
+               "in its authors' repository, with other splits."],
         files=[f"iterative/results/{name}" for name in (table.path.name, "authors_ends.csv")],
     )  # fmt: skip
 

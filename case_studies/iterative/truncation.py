@@ -22,7 +22,7 @@ from pmgp.core.iterative.ulisse import Ulisse
 __all__ = ["SCALES", "SOLVERS", "Cell", "Scale", "cells", "run_cell"]
 
 RATES = (1.0, 10.0, 100.0)
-"""Of the exponential prior of lambda, which the draws take in turns; sigma and tau have a rate of one."""
+"""Rates of the exponential prior of lambda, used in turns; sigma and tau have a rate of one."""
 POINTS = 1030
 CONVERGED = 1e-8
 """The article's norm of the residual at which a solution is exact."""
@@ -42,7 +42,7 @@ SOLVERS: dict[str, Roulette] = {
     **{f"printed, q = {q}, beta = {beta}": Roulette(q, Printed(beta)) for q in (1.0, 0.1) for beta in (1.0, 100.0)},
     **{f"matched, q = {q}": Roulette(q, Matched()) for q in (1.0, 0.1)},
 }
-"""By name; q is the threshold."""
+"""Solvers by name; q is the threshold of the residual."""
 
 
 class Cell(NamedTuple):

@@ -115,8 +115,10 @@ def test_few_hyperparameters_and_many_points_are_weighed(labels):
 
 
 @pytest.mark.slow
-def test_chains_are_run_for_a_store_and_from_given_starts(labels, tmp_path):
+def test_chains_are_run_for_a_store_and_from_given_starts(labels, tmp_path, caplog):
     settings = QUIET | {"draws": 12, "tune": 12, "chains": 1, "cores": 1}
-    stored = pmgp.sample(labels, out=tmp_path, **settings)
+    with caplog.at_level(logging.INFO, "pymc.pmgp"):
+        stored = pmgp.sample(labels, out=tmp_path, **settings)
+    assert "A chain, pmgp.PseudoMarginal(): out and initvals are for chains" in caplog.text
     assert chains(stored) == (1, 12)
     assert_array_equal(pmgp.sample(labels, initvals={}, **settings)["posterior"]["f"], stored["posterior"]["f"])

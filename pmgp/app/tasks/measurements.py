@@ -31,7 +31,7 @@ class RegressionTask(Task):
 
     title = "regression"
     kind = "measurements"
-    hyperparameters = ("lengthscale", "variance", "level", "noise")
+    hyperparameters = ("lengthscale", "variance", "noise")
     score_names: ClassVar[dict[str, str]] = {
         "log_density": "log density (nats per point, high is good)",
         "mean_absolute_error": "mean absolute error (units of the measurements)",

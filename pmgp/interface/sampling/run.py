@@ -136,8 +136,11 @@ def sample(
     _check(draws, ess, max_draws, flush_every, options)
     check_executor(executor, stall_limit, flush_every)
     model = pm.modelcontext(model)
-    recommendation = _recommended(model, options) if step is None else None
-    if recommendation is not None and recommendation.weighted and out is None and "initvals" not in options:
+    recommendation = recommend(model) if step is None else None
+    chained = out is not None or "initvals" in options
+    if recommendation is not None and not options.get("quiet"):
+        _log.info(_announcement(recommendation, chained))
+    if recommendation is not None and recommendation.weighted and not chained:
         needed = min(int(draws) * int(chains), ENOUGH) if ess is None else ess
         generator = Seed.from_random_seed(random_seed).separate_generator()
         drawn = weighted(model, needed, generator, executor, _compilation(options), **_shown(options))
@@ -240,7 +243,10 @@ def resume(
     check_executor(executor, stall_limit, flush_every)
     model = pm.modelcontext(model)
     run = StoredRun.load(folder_of(out))
-    made = _assembled(model, _recommended(model, options).steps() if step is None else step, options)
+    recommendation = recommend(model) if step is None else None
+    if recommendation is not None and not options.get("quiet"):
+        _log.info(_announcement(recommendation, chained=True))
+    made = _assembled(model, step if recommendation is None else recommendation.steps(), options)
     run.check(model, made)
     if draws is not None or ess is not None:
         run = run.aiming_at(run.settings.draws if draws is None else int(draws), ess, MOST)
@@ -276,12 +282,14 @@ def _check_seen(folder: Folder, settings: RunSettings, executor: Executors | Non
         folder.check_seen(min(settings.cores, settings.chains))
 
 
-def _recommended(model: pm.Model, options: dict[str, Any]) -> Recommendation:
-    """Return the recommendation for a model, and log it with its reason."""
-    found = recommend(model)
-    if not options.get("quiet"):
-        _log.info(f"{found.name}, {found.call if found.weighted else found.code}: {found.reason}")
-    return found
+def _announcement(recommendation: Recommendation, chained: bool) -> str:
+    """Say how the model is sampled, and why; `chained` if the arguments ask for a chain."""
+    if not recommendation.weighted:
+        return f"{recommendation.name}, {recommendation.code}: {recommendation.reason}"
+    if not chained:
+        return f"{recommendation.name}, {recommendation.call}: {recommendation.reason}"
+    methods = recommendation.code if recommendation.calls else "PyMC's NUTS"
+    return f"A chain, {methods}: out and initvals are for chains, so importance sampling from the maximum is not tried"
 
 
 def _assembled(model: pm.Model, step: Steps | None, options: dict[str, Any]) -> BlockedStep | CompoundStep:

@@ -119,9 +119,9 @@ class PseudoMarginal(EvidenceProgress, GaussianProcessStep):
         samples from q, and 10 for other estimators. A larger number is cheaper, but after a large weight theta and f
         stay longer where they are. Beside a step method for other variables it must be 1, which is then the default.
     backend : "numpy", "jax" or JaxMatrices
-        Where covariances are computed and factorized: in NumPy, or on a device of JAX, which pays for large n and is
-        best where JAX finds a GPU. :class:`pmgp.steps.JaxMatrices` chooses the device and bounds its memory. The draws
-        are the same but for rounding.
+        The library that computes and factorizes covariances. With "jax" this happens on a device that
+        :class:`pmgp.steps.JaxMatrices` chooses, and the draws are the same but for rounding. On CPUs, where it has been
+        tried, it takes longer than NumPy.
     $arguments
 
     Raises
