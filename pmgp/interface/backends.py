@@ -17,14 +17,47 @@ PRECISIONS = ("auto", "float32", "float64")
 
 @dataclass(frozen=True)
 class NumpyTiles:
-    """Products by NumPy, in double precision."""
+    """Products by NumPy.
+
+    Parameters
+    ----------
+    memory : float
+        Bytes that the elements of K may take: 4 n^2 in float64 and 2 n^2 in float32, as K is symmetric. Float32 is used
+        if memory does not suffice for float64, and if that changes K little beside the noise; residuals are in float64
+        in any case. If memory suffices for neither, elements are computed again for each product, which takes about ten
+        times as long.
+
+    Raises
+    ------
+    ValueError
+        If `memory` is negative or not a number.
+
+    Examples
+    --------
+    >>> import numpy as np, pymc as pm, pmgp
+    >>> X = np.linspace(0.0, 5.0, 100)[:, None]
+    >>> with pm.Model() as model:
+    ...     lengthscale = pm.LogNormal("lengthscale", 0.0, 1.0)
+    ...     gp = pm.gp.Marginal(cov_func=pm.gp.cov.Matern52(1, ls=lengthscale))
+    ...     y = gp.marginal_likelihood("y", X, np.sin(X[:, 0]), sigma=0.1)
+    >>> tiles = pmgp.marginal.NumpyTiles(memory=0)
+    >>> found = pmgp.marginal.iterative_log_likelihood(model, backend=tiles, random_seed=1)
+    >>> found.computed
+    'in tiles, by NumPy, with K in float64, computed again for each product'
+    """
+
+    memory: float = 2e9
+
+    def __post_init__(self) -> None:
+        if not self.memory >= 0.0:
+            raise ValueError(f"memory={self.memory!r}: give a number of bytes, or 0 to keep no elements of K")
 
     def covariance(
         self, model: Any, theta: Theta, mean: TensorVariable, covariance: TensorVariable
     ) -> CovarianceInTiles:
         """Return the mean and the covariance as a function of theta."""
         graphs, variable = theta.write([mean, covariance])
-        return TiledCovariance(graphs[0], graphs[1], variable, theta.compile_function)
+        return TiledCovariance(graphs[0], graphs[1], variable, theta.compile_function, self.memory)
 
 
 @dataclass(frozen=True)

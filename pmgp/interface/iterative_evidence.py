@@ -56,7 +56,7 @@ class IterativeLogLikelihood(NamedTuple):
 
 
 class IterativeDensity:
-    """A model's log N(y|m, K + diag(noise)) as a function of theta, in O(n) memory.
+    """A model's log N(y|m, K + diag(noise)) as a function of theta, in O(n) memory beside elements of K.
 
     The model has multivariate normal observations, and no latent values. The default rank of the preconditioner is a
     tenth of the number of points, and at most 500. The backend computes products, NumPy by default.
@@ -173,13 +173,14 @@ def iterative_log_likelihood(
     random_seed: Any = None,
     compile_kwargs: dict[str, Any] | None = None,
 ) -> IterativeLogLikelihood:
-    """Estimate log p(y|theta) and its gradient without a factorization or an n by n matrix.
+    """Estimate log p(y|theta) and its gradient without a factorization.
 
     With multivariate normal observations the value is that of the model. With latent values f it is Laplace's
     approximation, for any likelihood that factorizes over f and has no hyper-parameters. Preconditioned conjugate
     gradients solve the linear systems, with products of the covariance computed in tiles. Estimates of traces are
     unbiased, and Lanczos quadrature gives the log-determinant. The time is that of a few dozen to a few hundred
-    products, each O(n^2), for each step of Newton's method if there are latent values; the memory is O(n rank).
+    products, each O(n^2), for each step of Newton's method if there are latent values. The memory is O(n rank), and in
+    addition 4 n^2 bytes for the elements of K if these are kept.
 
     Parameters
     ----------
@@ -199,7 +200,8 @@ def iterative_log_likelihood(
     cap : int
         Largest number of conjugate gradient iterations.
     backend : {"numpy", "jax"} or Backend
-        What computes the products: NumPy, or JAX with the settings of `pmgp.marginal.JaxTiles`.
+        What computes the products: NumPy or JAX, with the default settings of `pmgp.marginal.NumpyTiles` or
+        `pmgp.marginal.JaxTiles`, or with other settings.
     random_seed : int or numpy.random.Generator, optional
     compile_kwargs : dict, optional
         Passed to PyTensor, as in `pymc.sample`.

@@ -21,7 +21,7 @@ from pmgp.interface.model.tiled_prior import TiledPrior, refuse_constant_inputs
 
 
 class LaplaceDensity:
-    """Laplace's approximation of log p(y|theta) as a function of theta, in O(n) memory.
+    """Laplace's approximation of log p(y|theta) as a function of theta, in O(n) memory beside elements of K.
 
     The model has one latent vector, and a likelihood that factorizes over it and has no hyper-parameters. The default
     rank of the preconditioner is a tenth of the number of points, and at most 500. The backend computes products, NumPy

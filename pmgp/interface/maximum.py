@@ -205,7 +205,7 @@ def _of_observations(
     if chosen is None:
         source = MarginalTarget(model, observed, compile_kwargs)
     else:
-        source = density_of(model, chosen, compile_kwargs)
+        source = density_of(model, size, chosen, compile_kwargs)
     theta, log_prior = source.theta, log_prior_of(model, observed, source.theta)
     used = log_prior if prior else lambda at: (0.0, np.zeros_like(at))
     with threads_limited(suitable_threads(size)):

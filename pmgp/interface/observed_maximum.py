@@ -15,8 +15,9 @@ from rich.progress import Progress, TextColumn, TimeElapsedColumn
 from pmgp.core.importance import curvature, peak, student_at
 from pmgp.core.iterative.ascent import Climbed, climb, distance
 from pmgp.core.iterative.gaussian import IterativeEvidence
-from pmgp.core.iterative.settings import Iterative
+from pmgp.core.iterative.settings import Iterative, suitable_rank
 from pmgp.core.iterative.solvers import IndefiniteMatrixError, NotConvergedError, watched
+from pmgp.interface.backends import NumpyTiles
 from pmgp.interface.importance.targets import MarginalTarget
 from pmgp.interface.iterative_evidence import IterativeDensity
 from pmgp.interface.model.theta_vector import ThetaVector
@@ -92,22 +93,25 @@ def by_solutions(
         return _ended(climbing, climb(gradient, beginning, inverse, NEAR, max_iterations))
 
 
-def density_of(model: pm.Model, solver: Iterative, compile_kwargs: dict[str, Any] | None) -> IterativeDensity:
-    """Return the density whose gradients the solver gives; refuse to use more memory than it allows."""
+def density_of(
+    model: pm.Model, size: int, solver: Iterative, compile_kwargs: dict[str, Any] | None
+) -> IterativeDensity:
+    """Return the density of n = `size` observations, whose gradients the solver gives in the memory that it allows."""
     method = IterativeEvidence(solver.tolerance, solver.probes, solver.cap)
-    density = IterativeDensity(model, solver.rank, method, compile_kwargs=compile_kwargs)
-    _check_memory(solver, density)
-    return density
+    tiles = NumpyTiles(memory=_left_by_gradients(solver, size))
+    return IterativeDensity(model, solver.rank, method, tiles, compile_kwargs)
 
 
-def _check_memory(solver: Iterative, density: IterativeDensity) -> None:
-    columns = max(density.rank, min(SUBSET, density.size))
-    needed = 8.0 * density.size * (EACH_COLUMN * columns + EACH_SIDE * (solver.probes + 1))
+def _left_by_gradients(solver: Iterative, size: int) -> float:
+    """Return the memory that gradients leave for the elements of K."""
+    columns = max(suitable_rank(solver.rank, size), min(SUBSET, size))
+    needed = 8.0 * size * (EACH_COLUMN * columns + EACH_SIDE * (solver.probes + 1))
     if needed > solver.memory:
         raise MemoryError(
-            f"gradients for {density.size} points take {needed / 1e6:.3g} MB, and memory= allows "
+            f"gradients for {size} points take {needed / 1e6:.3g} MB, and memory= allows "
             f"{solver.memory / 1e6:.3g}: allow more, for example pmgp.marginal.Iterative(memory={1.1 * needed:.2g})"
         )
+    return solver.memory - needed
 
 
 class _Climbing:

@@ -11,6 +11,7 @@ from numpy.testing import assert_allclose
 
 import pmgp
 from pmgp.core.iterative.laplace import IterativeLaplace
+from pmgp.interface.backends import NumpyTiles
 from pmgp.interface.covariance import tiled
 from pmgp.interface.iterative_laplace import LaplaceDensity
 from pmgp.interface.maximum import Objective
@@ -110,10 +111,10 @@ def test_no_matrix_is_made_where_inputs_are_data():
     """Taking the model apart, an estimate and its gradient take less than half of one matrix."""
     model = many(lambda: pm.Data("X", POINTS))
     # What is compiled at first is not counted.
-    LaplaceDensity(model, 20, IterativeLaplace(1e-2))
+    LaplaceDensity(model, 20, IterativeLaplace(1e-2), NumpyTiles(memory=0))
     tracemalloc.start()
     try:
-        density = LaplaceDensity(model, 20, IterativeLaplace(1e-2))
+        density = LaplaceDensity(model, 20, IterativeLaplace(1e-2), NumpyTiles(memory=0))
         found = density.estimate(np.random.default_rng(1), density.theta.initial)
         density.gradient(density.theta.initial, found)
         _, peak = tracemalloc.get_traced_memory()

@@ -9,12 +9,12 @@ import pymc as pm
 import pytensor
 import pytensor.tensor as pt
 import pytest
-from numpy.testing import assert_allclose
+from numpy.testing import assert_allclose, assert_array_equal
 
 from pmgp.core.iterative.bars import CovarianceBar
 from pmgp.core.iterative.gaussian import IterativeEvidence
 from pmgp.core.iterative.preconditioners.random_pivots import random_points
-from pmgp.interface.covariance import executor, tiled
+from pmgp.interface.covariance import executor, kept, tiled
 from pmgp.interface.covariance.tiled import TiledCovariance
 from pmgp.interface.graphs.compilation import Compiler
 from pmgp.interface.graphs.numpy_operations import UnsupportedGraphError
@@ -33,9 +33,9 @@ def several_blocks(monkeypatch):
     monkeypatch.setattr(executor, "BLOCK_ELEMENTS", 400)
 
 
-def tiled_covariance(name, x=X):
+def tiled_covariance(name, x=X, memory=0.0):
     theta, mean, K = graphs(TABLE[name], x)
-    return TiledCovariance(mean, K, theta, Compiler())
+    return TiledCovariance(mean, K, theta, Compiler(), memory)
 
 
 def dense(name):
@@ -61,6 +61,48 @@ def test_parts_noise_and_gradients(name):
     assert_allclose(kernel.block(slice(5, 30)), K[5:30, 5:30], atol=1e-12)
     assert_allclose(kernel.diagonal(), K.diagonal(), atol=1e-12)
     assert_allclose(covariance.pullback_of_bar(THETA, BAR, MEAN_BAR), gradient, rtol=1e-7, atol=1e-8)
+
+
+@pytest.fixture
+def bands(monkeypatch):
+    """Several bands of rows, the last of which is narrower."""
+    monkeypatch.setattr(kept, "HEIGHT", 16)
+    monkeypatch.setattr(kept, "WIDTH", 7)
+
+
+@pytest.mark.parametrize("name", ["ard", "noise inside", "a whole leaf"])
+def test_products_with_elements_that_are_kept(name, bands, monkeypatch):
+    moments = tiled_covariance(name, memory=kept.bytes_of(N)).moments(THETA)
+    K, quick = moments.kernel.block(slice(0, N)), moments.kernel.quick(moments.noise)
+    assert_allclose(moments.kernel.product(BAR.left), K @ BAR.left, atol=1e-12)
+    monkeypatch.setattr(executor.MomentParts, "tile", None)
+    assert_allclose(quick.product(BAR.right), K @ BAR.right, atol=1e-12)
+
+
+def test_single_precision_where_memory_suffices_for_nothing_else(bands):
+    covariance = tiled_covariance("ard", memory=kept.bytes_of(N) - 1)
+    moments = covariance.moments(THETA)
+    exact, quick = moments.kernel.product(BAR.left), covariance.quick_kernel(moments)
+    assert covariance.computed == "by NumPy, with K in float32, kept"
+    assert 1e-9 < np.abs(quick.product(BAR.left) - exact).max() < 1e-5
+    little_noise = moments._replace(noise=1e-7 * moments.noise)
+    assert_array_equal(covariance.quick_kernel(little_noise).product(BAR.left), exact)
+    assert covariance.computed == "by NumPy, with K in float64, computed again for each product"
+
+
+def test_elements_take_the_memory_that_is_said(monkeypatch):
+    """That of float64, and little more while they are computed."""
+    monkeypatch.undo()
+    n = 2000
+    moments = tiled_covariance("ard", RNG.normal(size=(n, 3)), kept.bytes_of(n)).moments(THETA)
+    vector = np.ones((n, 1))
+    tracemalloc.start()
+    try:
+        moments.kernel.product(vector)
+        now, peak = tracemalloc.get_traced_memory()
+    finally:
+        tracemalloc.stop()
+    assert 4 * n**2 < kept.bytes_of(n) < now < peak < 1.1 * kept.bytes_of(n) < 5 * n**2
 
 
 def test_noise_and_jitter_are_set_apart_together():

@@ -11,7 +11,7 @@ SOLVERS = ("auto", "cholesky", "iterative")
 
 @dataclass(frozen=True)
 class Iterative:
-    """Linear systems solved with preconditioned conjugate gradients, without an n by n matrix.
+    """Linear systems solved with preconditioned conjugate gradients, without a factorization.
 
     Parameters
     ----------
@@ -26,8 +26,9 @@ class Iterative:
     probes : int
         Number of random right-hand sides for a gradient, at least 2. Its errors fall with the square root.
     memory : float
-        Bytes that all arrays together may take, known before the work begins. More bytes let predictions solve for more
-        new inputs at a time.
+        Bytes that all arrays together may take, known before the work begins. If there is room for the elements of K,
+        4 n^2 bytes, they are not computed again for each product. More bytes also let predictions solve for more new
+        inputs at a time.
 
     Raises
     ------

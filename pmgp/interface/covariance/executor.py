@@ -179,7 +179,7 @@ class MomentParts:
         """Return some rows and columns of the covariance, which are slices with a start and a stop."""
         height = max(1, BLOCK_ELEMENTS // (columns.stop - columns.start))
         starts = range(rows.start, rows.stop, height)
-        return np.concatenate([self._tile(slice(s, min(s + height, rows.stop)), columns) for s in starts])
+        return np.concatenate([self.tile(slice(s, min(s + height, rows.stop)), columns) for s in starts])
 
     def gathered(self, columns: np.ndarray) -> np.ndarray:
         """Return m different columns of the covariance, (m,) -> (n, m)."""
@@ -194,7 +194,7 @@ class MomentParts:
         size = where.stop - where.start
         upper = np.empty((size, size))
         for rows, columns in trapezia(size):
-            upper[rows, columns] = self._tile(_shifted(rows, where.start), _shifted(columns, where.start))
+            upper[rows, columns] = self.tile(_shifted(rows, where.start), _shifted(columns, where.start))
         return upper.T
 
     def diagonal(self, where: slice) -> Any:
@@ -208,13 +208,13 @@ class MomentParts:
         sums: list[Any] = [0.0] * len(places)
         for i, rows in enumerate(places):
             for j, columns in enumerate(places[i:], i):
-                tile = self._tile(rows, columns)
+                tile = self.tile(rows, columns)
                 sums[i] = sums[i] + tile @ vectors[columns]
                 if j > i:
                     sums[j] = sums[j] + tile.T @ vectors[rows]
         return np.concatenate(sums)
 
-    def _tile(self, rows: slice, columns: slice) -> Any:
+    def tile(self, rows: slice, columns: slice) -> Any:
         """Return a rectangle, computed in one piece."""
         place = Rectangle(rows, columns)
         return np.broadcast_to(run(self._code, self._inputs, place)[-1], place.shape)

@@ -7,7 +7,7 @@ solvers measure residuals in units of the noise's standard deviations.
 from __future__ import annotations
 
 from itertools import chain
-from typing import Any, NamedTuple, Protocol
+from typing import Any, NamedTuple, Protocol, cast
 
 import numpy as np
 from pytensor.tensor.variable import TensorVariable
@@ -17,6 +17,7 @@ from pmgp.core.iterative.preconditioners import Kernel
 from pmgp.core.numerics.ledger import record
 from pmgp.interface.covariance.blocked import BlockedCovariance
 from pmgp.interface.covariance.executor import MomentParts, by_kind
+from pmgp.interface.covariance.kept import Products
 from pmgp.interface.covariance.pullback import of_columns, of_pairs
 from pmgp.interface.graphs.compilation import Compiler
 from pmgp.interface.graphs.numpy_graph import UnsupportedGraphError
@@ -92,14 +93,14 @@ class Backend(Protocol):
 class TiledKernel:
     """K in parts that are computed on request; a `core.iterative.preconditioners.Kernel`."""
 
-    def __init__(self, parts: MomentParts) -> None:
-        self._parts = parts
+    def __init__(self, parts: MomentParts, products: Products) -> None:
+        self._parts, self.products = parts, products
         self.size = len(parts.mean)
 
     def product(self, vectors: np.ndarray) -> np.ndarray:
         """Multiply K by columns: (n, k) -> (n, k)."""
         record("matvec", vectors.shape[1])
-        return self._parts.product(vectors)
+        return self.products(vectors)
 
     def columns(self, points: np.ndarray) -> np.ndarray:
         """Return columns of K: (m,) -> (n, m)."""
@@ -112,6 +113,10 @@ class TiledKernel:
     def diagonal(self) -> np.ndarray:
         """Return the diagonal of K, of shape (n,)."""
         return self._parts.diagonal(slice(0, self.size))
+
+    def quick(self, noise: np.ndarray) -> TiledKernel:
+        """Return K with the products that take the least time, of those that rounding changes little."""
+        return TiledKernel(self._parts, self.products.quick(noise))
 
 
 class NoisyKernel:
@@ -141,24 +146,29 @@ class NoisyKernel:
 
 
 class TiledCovariance(BlockedCovariance):
-    """Compiled theta -> (m, K, noise), in O(n) memory.
+    """Compiled theta -> (m, K, noise), in O(n) memory beside elements of K, which are kept if `memory` bytes suffice.
 
     A covariance that has no form with parts, has a whole n x n matrix among its inputs, or an operation without a known
     derivative is refused.
     """
 
     def __init__(
-        self, mean: TensorVariable, covariance: TensorVariable, theta: TensorVariable, compile_function: Compiler
+        self,
+        mean: TensorVariable,
+        covariance: TensorVariable,
+        theta: TensorVariable,
+        compile_function: Compiler,
+        memory: float = 0.0,
     ) -> None:
         super().__init__(mean, covariance, theta, compile_function, keeping=False)
+        self._memory = memory
+        self.computed = "by NumPy"
         if not self.has_pullback:
             raise UnsupportedGraphError(
                 "the derivative of the covariance cannot be computed in tiles: an n by n matrix in its graph depends "
                 "on theta as a whole, or an operation has no rule. JaxTiles(cov_func=..., X=...) computes tiles from "
                 "the covariance function itself"
             )
-
-    computed = "by NumPy, in double precision"
 
     @np.errstate(all="ignore")
     def moments(self, theta: np.ndarray) -> TiledMoments:
@@ -170,11 +180,16 @@ class TiledCovariance(BlockedCovariance):
         inputs = by_kind(values, self._shape)
         _refuse_whole(inputs["leaf"])
         noise = sum((inputs["diagonal"][step.place] for step in self._last_diagonals), np.zeros(len(mean)))
-        return TiledMoments(np.array(mean, dtype=float), TiledKernel(MomentParts(mean, self._code, inputs)), noise)
+        parts = MomentParts(mean, self._code, inputs)
+        products = Products(parts, self._memory)
+        self.computed = str(products)
+        return TiledMoments(np.array(mean, dtype=float), TiledKernel(parts, products), noise)
 
     def quick_kernel(self, moments: TiledMoments) -> Kernel:
-        """Return K as it is: NumPy's products are in double precision."""
-        return moments.kernel
+        """Return K with products in single precision, if only these can be kept and they are accurate enough."""
+        kernel = cast("TiledKernel", moments.kernel).quick(moments.noise)
+        self.computed = str(kernel.products)
+        return kernel
 
     def pullback_of_bar(self, theta: np.ndarray, bar: CovarianceBar, mean_bar: np.ndarray) -> np.ndarray:
         """Return the gradient in theta of a function with gradients `bar` in K and the noise, and `mean_bar` in m."""

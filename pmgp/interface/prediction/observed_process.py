@@ -16,6 +16,7 @@ from scipy.linalg import solve_triangular
 from pmgp.core.iterative.conditional import IterativeConditional, columns_within, draws_within
 from pmgp.core.iterative.settings import Iterative
 from pmgp.interface.covariance.executor import MomentParts, bands
+from pmgp.interface.covariance.kept import Products, bytes_of
 from pmgp.interface.model.latent_gaussian import ModelError
 from pmgp.interface.prediction.joint_covariance import Parts
 from pmgp.interface.prediction.known_process import KnownProcess
@@ -23,6 +24,8 @@ from pmgp.interface.prediction.latent_process import Conditional, LatentProcess,
 
 # Number of inputs whose noise is found at a time.
 TOGETHER = 256
+# The share of a solver's memory that the elements of K may take.
+SHARE = 0.5
 
 
 class ObservedProcess(LatentProcess):
@@ -54,7 +57,7 @@ class ObservedProcess(LatentProcess):
         """Return the number of new inputs, out of `number`, to handle at a time."""
         if self._solver is None:
             return super().block_size(number)
-        return columns_within(self._solver.memory, self.size, self._solver.rank, number)
+        return columns_within(_left_by_K(self._solver, self.size), self.size, self._solver.rank, number)
 
     def noise(self, theta: list[np.ndarray], X: np.ndarray) -> np.ndarray:
         """Return the variances of the noise at inputs: the variance less the covariance with another copy."""
@@ -111,12 +114,13 @@ class _WithoutNewNoise:
 class _Noiseless:
     """K from the covariance of observations; a `core.iterative.preconditioners.Kernel`."""
 
-    def __init__(self, parts: MomentParts, noise: np.ndarray) -> None:
+    def __init__(self, parts: MomentParts, noise: np.ndarray, memory: float) -> None:
         self._parts, self._noise, self.size = parts, noise, len(noise)
+        self._products = Products(parts, memory)
 
     def product(self, vectors: np.ndarray) -> np.ndarray:
         """Multiply K by columns: (n, k) -> (n, k)."""
-        return self._parts.product(vectors) - self._noise[:, None] * vectors
+        return self._products(vectors) - self._noise[:, None] * vectors
 
     def columns(self, points: np.ndarray) -> np.ndarray:
         """Return columns of K: (m,) -> (n, m)."""
@@ -150,7 +154,7 @@ class SolvedConditional(Conditional):
         if not np.all(noise > 0.0):
             raise ModelError("the observations have no noise, but solvers need noise: use solver='cholesky'")
         self._old, self._blocks, self._parts, self._mean = slice(0, len(noise)), blocks, parts, old.mean
-        self._kernel, self._noise, self._solver = _Noiseless(old, noise), noise, solver
+        self._kernel, self._noise, self._solver = _Noiseless(old, noise, SHARE * solver.memory), noise, solver
 
     def whiten(self, f: np.ndarray) -> np.ndarray:
         """Return observations less their mean, which are the same for all k draws: (k, n) -> (n, k)."""
@@ -177,7 +181,7 @@ class SolvedConditional(Conditional):
         Raises MemoryError if the memory does not suffice for one draw.
         """
         number, (size, draws) = self._blocks[-1].stop, whitened.shape
-        together = draws_within(self._solver.memory, size, self._solver.rank, number, draws)
+        together = draws_within(_left_by_K(self._solver, size), size, self._solver.rank, number, draws)
         parts, new = self._parts(slice(0, number)), slice(size, size + number)
         covariance = parts.lower_triangle(new)
         lower = np.tril(factor(covariance, np.einsum("ii->i", covariance).mean()))
@@ -190,7 +194,7 @@ class SolvedConditional(Conditional):
     def _refuse_more(self, number: int) -> None:
         """Refuse more new inputs at a time than the memory allows."""
         solver, size = self._solver, len(self._noise)
-        most = columns_within(solver.memory, size, solver.rank, number)
+        most = columns_within(_left_by_K(solver, size), size, solver.rank, number)
         if number > most:
             raise MemoryError(
                 f"{number} new inputs at a time with {size} old ones take more than the {solver.memory:.3g} bytes that "
@@ -202,3 +206,9 @@ class SolvedConditional(Conditional):
         parts = self._parts(block)
         new = slice(self._old.stop, self._old.stop + block.stop - block.start)
         return parts, new, np.ascontiguousarray(parts.rectangle(new, self._old).T)
+
+
+def _left_by_K(solver: Iterative, size: int) -> float:
+    """Return the memory that the elements of K, where they are kept, leave for solutions."""
+    kept = bytes_of(size)
+    return solver.memory - (kept if kept <= SHARE * solver.memory else 0)

@@ -12,10 +12,8 @@ from pmgp.core.numerics.ledger import record
 from pmgp.core.tiles.blocks import Tile, TileInputs
 from pmgp.core.tiles.memory import Compiled, largest_side, within
 from pmgp.core.tiles.products import Tiles
+from pmgp.interface.covariance.kept import negligible
 from pmgp.interface.tiles.settings import Settings
-
-# Errors of elements, times the root of n, over the smallest noise: so much may single precision change K + noise.
-NEGLIGIBLE = 0.1
 
 
 class Products:
@@ -72,12 +70,11 @@ class Products:
             return asked == "float32"
         with jax.enable_x64(True):
             error = float(self.tiles(len(noise)).rounding(inputs))
-        change, least = error * len(noise) ** 0.5, float(noise.min())
-        allowed = bool(change <= NEGLIGIBLE * least)
+        change, allowed = negligible(error, noise)
         self.words = (
             f"by JAX, in {'float32' if allowed else 'float64'}: float32 changes elements of K by up to {error:.2g} "
             f"(the largest variance is {largest:.3g}), and {len(noise)} of them together by {change:.2g}, which is "
-            f"{'small' if allowed else 'not small'} beside the smallest noise, {least:.2g}"
+            f"{'small' if allowed else 'not small'} beside the smallest noise, {noise.min():.2g}"
         )
         return allowed
 
