@@ -162,13 +162,18 @@ class TiledCovariance(BlockedCovariance):
     ) -> None:
         super().__init__(mean, covariance, theta, compile_function, keeping=False)
         self._memory = memory
-        self.computed = "by NumPy"
+        self._words = "by NumPy"
         if not self.has_pullback:
             raise UnsupportedGraphError(
                 "the derivative of the covariance cannot be computed in tiles: an n by n matrix in its graph depends "
                 "on theta as a whole, or an operation has no rule. JaxTiles(cov_func=..., X=...) computes tiles from "
                 "the covariance function itself"
             )
+
+    @property
+    def computed(self) -> str:
+        """How the last products were computed, in words."""
+        return self._words
 
     @np.errstate(all="ignore")
     def moments(self, theta: np.ndarray) -> TiledMoments:
@@ -182,13 +187,13 @@ class TiledCovariance(BlockedCovariance):
         noise = sum((inputs["diagonal"][step.place] for step in self._last_diagonals), np.zeros(len(mean)))
         parts = MomentParts(mean, self._code, inputs)
         products = Products(parts, self._memory)
-        self.computed = str(products)
+        self._words = str(products)
         return TiledMoments(np.array(mean, dtype=float), TiledKernel(parts, products), noise)
 
     def quick_kernel(self, moments: TiledMoments) -> Kernel:
         """Return K with products in single precision, if only these can be kept and they are accurate enough."""
         kernel = cast("TiledKernel", moments.kernel).quick(moments.noise)
-        self.computed = str(kernel.products)
+        self._words = str(kernel.products)
         return kernel
 
     def pullback_of_bar(self, theta: np.ndarray, bar: CovarianceBar, mean_bar: np.ndarray) -> np.ndarray:

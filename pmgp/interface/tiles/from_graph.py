@@ -121,7 +121,7 @@ class JaxTiledCovariance(TiledCovariance):
         self._products = Products(ProgramTile(self._code), settings)
 
     @property
-    def computed(self) -> str:  # type: ignore[override]
+    def computed(self) -> str:
         """How the last products were computed, in words."""
         return self._products.words
 
