@@ -97,8 +97,9 @@ def test_a_control_variate_without_its_mean_is_rejected(monkeypatch):
 
     def without_mean(self, preconditioner, w, solutions, own=Probes.inverse):
         bar = own(self, preconditioner, w, solutions)
-        known = 2.0 * preconditioner.solve(self._interpolation.T)
-        known[self._points] -= self._interpolation @ preconditioner.solve(self._interpolation.T)
+        interpolation = np.linalg.solve(KERNEL.K[np.ix_(POINTS, POINTS)], KERNEL.K[POINTS])
+        known = 2.0 * preconditioner.solve(interpolation.T)
+        known[POINTS] -= interpolation @ preconditioner.solve(interpolation.T)
         return bar._replace(weights=bar.weights - known, noise=bar.noise - preconditioner.inverse_diagonal())
 
     monkeypatch.setattr(Probes, "inverse", without_mean)

@@ -7,16 +7,18 @@ smaller the remaining noise.
 P is Nystrom's approximation with fixed points, so its derivatives are those of columns of K: with A = K_UU^-1 K_UX,
 E the columns of the identity that belong to U, and a symmetric G,
 <G, dP> = 2 <G A', dK E> - <A G A', dK_UU> + diag(G)' dnoise.
+With K_UU = L L' and P = F F' + diag(noise), A' = F L^-1. For G = P^-1 - mean u u', G F = P^-1 F - mean u (F'u)', and
+F'P^-1 F = I - M^-1 with M = I + F'diag(noise)^-1 F, so that A G A' takes operations on m by m matrices alone.
 """
 
 from __future__ import annotations
 
 import numpy as np
-from scipy.linalg import cho_solve
+from scipy.linalg import solve_triangular
 
 from pmgp.core.iterative.bars import CovarianceBar
 from pmgp.core.iterative.preconditioners import Kernel
-from pmgp.core.iterative.preconditioners.low_rank import Diagonal, LowRank, factor_of, stable_cholesky
+from pmgp.core.iterative.preconditioners.low_rank import Diagonal, LowRank, stable_cholesky
 from pmgp.core.iterative.solvers import columnwise
 
 
@@ -29,8 +31,8 @@ class Probes:
     def __init__(self, kernel: Kernel, points: np.ndarray) -> None:
         self._points = points
         columns = kernel.columns(points)
-        self._factor = factor_of(columns, points)
-        self._interpolation = cho_solve((stable_cholesky(columns[points]), True), columns.T)
+        self._lower = stable_cholesky(columns[points])
+        self._factor = solve_triangular(self._lower, columns.T, lower=True).T
 
     def preconditioner(self, noise: np.ndarray) -> LowRank:
         """Return P for noise of shape (n,)."""
@@ -43,10 +45,12 @@ class Probes:
         """
         u = preconditioner.solve(w)
         number = w.shape[1]
-        # G = P^-1 - mean u u', applied to A': its expectation is zero.
-        rest = preconditioner.solve(self._interpolation.T) - u @ (u.T @ self._interpolation.T) / number
-        weights = 2.0 * rest
-        weights[self._points] -= self._interpolation @ rest
+        inverse = solve_triangular(self._lower, np.eye(len(self._points)), lower=True)
+        # G = P^-1 - mean u u' has the expectation zero.
+        on_factor = self._factor.T @ u
+        weights = 2.0 * (preconditioner.solved_factor(inverse) - u @ (on_factor.T @ inverse) / number)
+        both_sides = preconditioner.explained() - on_factor @ on_factor.T / number
+        weights[self._points] -= inverse.T @ both_sides @ inverse
         noise = columnwise(u.T, solutions.T) / number + _excess(preconditioner, u)
         return CovarianceBar(u / number, solutions, self._points, weights, noise)
 

@@ -82,6 +82,15 @@ class LowRank:
         """Return P^-1 x = D^-1 x - D^-1 F (I + F'D^-1 F)^-1 F'D^-1 x: (n, k) -> (n, k)."""
         return self._base.solve(x) - self._weighted @ cho_solve(self._inner, self._weighted.T @ x)
 
+    def solved_factor(self, right: np.ndarray) -> np.ndarray:
+        """Return P^-1 F times columns: (m, k) -> (n, k)."""
+        return self._weighted @ cho_solve(self._inner, right)
+
+    def explained(self) -> np.ndarray:
+        """Return F'P^-1 F = I - (I + F'D^-1 F)^-1: (m, m)."""
+        one = np.eye(self._factor.shape[1])
+        return one - cho_solve(self._inner, one)
+
     @property
     def log_determinant(self) -> float:
         """log|D| + log|I + F'D^-1 F|."""
