@@ -3,69 +3,93 @@
 from __future__ import annotations
 
 from argparse import Namespace
-from collections.abc import Callable
+from collections.abc import Callable, Iterable
 from functools import partial
 from pathlib import Path
 from typing import Any
 
 import pandas as pd
 
-from case_studies.iterative import curves, results, study, truncation
+from case_studies.iterative import conditioning, curves, langevin, results, study, truncation
 from case_studies.tools import data
 from case_studies.tools.command_line import parser, selected, to_run
 from case_studies.tools.grid import Finished, Grid, Result
 from case_studies.tools.spread import spread, workers_of
 from case_studies.tools.table import Table
 
-KINDS = ("iterations", "curves", "truncation")
-FILTERS: dict[str, type] = {"data": str, "method": str, "fold": int}
+FILTERS: dict[str, type] = {
+    "data": str, "method": str, "fold": int, "preconditioner": str, "log_noise": int, "log_lengthscale": int,
+}  # fmt: skip
 
 
 def main(words: list[str] | None = None) -> None:
     """Run what the command line asks for, and write each finished cell into its table."""
     line = parser("iterative", __doc__ or "", study.SCALES, FILTERS)
-    line.add_argument("--kind", choices=KINDS, help="figure 1, figures 2 and 3, or stopped solvers, only")
+    line.add_argument("--kind", choices=KINDS, help="one of the tables only")
     line.add_argument("--out", type=Path, default=results.FOLDER, help="folder of the tables")
     given = line.parse_args(words)
-    filtered = any(getattr(given, name) for name in FILTERS)
-    kinds = [given.kind] if given.kind else ["curves"] if filtered else KINDS
-    for kind in kinds:
-        {"iterations": run_iterations, "curves": run_curves, "truncation": run_truncation}[kind](given)
+    for run in [KINDS[given.kind]] if given.kind else KINDS.values():
+        run(given)
 
 
 def run_iterations(given: Namespace) -> None:
-    """Count the iterations of figure 1."""
+    """Count the iterations of figure 1, a group of cells at a time."""
     scale = study.SCALES[given.scale]
+    chosen = _chosen(given, study.cells(scale), at_hand=study.CONCRETE)
     table = results.table_of(given.out / f"{scale.name}.csv")
-    settings = {"repetitions": scale.repetitions, "cap": scale.cap}
-    new = to_run(given, list(study.cells(scale)), lambda chosen: table.missing(chosen, settings))
-
-    def keep(cell: study.Cell, one: Finished) -> None:
-        table.merge(results.rows(scale, [one]))
-        print(f"{cell.name:32s} {one.result['iterations']}", flush=True)
-
-    grid = Grid(given.runs / scale.name, scale.settings())
-    spread(new, partial(grid.complete, partial(study.run_cell, scale)), keep, workers_of(given))
+    compute, rows = partial(study.run_group, scale), partial(results.rows, scale)
+    _run(given, chosen, table, scale.settings, compute, rows, study.groups)
 
 
 def run_curves(given: Namespace) -> None:
-    """Follow the errors of figures 2 and 3, where there are the data."""
+    """Follow the errors of figures 2 and 3."""
     scale = curves.SCALES[given.scale]
-    chosen = selected(curves.cells(scale), {name: getattr(given, name) for name in FILTERS})
-    absent = sorted({cell.data for cell in chosen if not data.available(cell.data)})
-    if absent:
-        print(f"left out, as PMGP_DATA does not name a folder with their files: {', '.join(absent)}")
-    there = [cell for cell in chosen if cell.data not in absent]
-    place = results.curve_table(given.out, scale.name)
-    _run(given, there, place, scale.settings, partial(curves.run_cell, scale), partial(results.curve_rows, scale))
+    table = results.curve_table(given.out, scale.name)
+    compute, rows = partial(curves.run_cell, scale), partial(results.curve_rows, scale)
+    _run(given, _chosen(given, curves.cells(scale)), table, scale.settings, compute, rows)
 
 
 def run_truncation(given: Namespace) -> None:
     """Solve systems, and estimate gradients, with solvers that stop at random."""
     scale = truncation.SCALES[given.scale]
-    place, chosen = results.truncation_table(given.out, scale.name), truncation.cells(scale)
+    table = results.truncation_table(given.out, scale.name)
     compute, rows = partial(truncation.run_cell, scale), partial(results.truncation_rows, scale)
-    _run(given, chosen, place, lambda _: scale.settings(), compute, rows)
+    _run(given, _filtered(given, truncation.cells(scale)), table, lambda _: scale.settings(), compute, rows)
+
+
+def run_conditions(given: Namespace) -> None:
+    """Find condition numbers under priors, and solve systems with them."""
+    scale = conditioning.SCALES[given.scale]
+    table = results.condition_table(given.out, scale.name)
+    compute, rows = partial(conditioning.run_cell, scale), partial(results.condition_rows, scale)
+    _run(given, _filtered(given, conditioning.cells(scale)), table, lambda _: scale.settings(), compute, rows)
+
+
+def run_chains(given: Namespace) -> None:
+    """Sample theta with Langevin dynamics and with an exact chain."""
+    scale = langevin.SCALES[given.scale]
+    table = results.chain_table(given.out, scale.name)
+    compute, rows = partial(langevin.run_cell, scale), partial(results.chain_rows, scale)
+    _run(given, _filtered(given, langevin.cells(scale)), table, lambda _: scale.settings(), compute, rows)
+
+
+KINDS = {
+    "iterations": run_iterations, "curves": run_curves, "truncation": run_truncation, "conditions": run_conditions,
+    "chains": run_chains,
+}  # fmt: skip
+
+
+def _filtered(given: Namespace, cells: Iterable[Any]) -> list[Any]:
+    return selected(cells, {name: getattr(given, name) for name in FILTERS})
+
+
+def _chosen(given: Namespace, cells: Iterable[Any], at_hand: str = "") -> list[Any]:
+    """Return the cells that the command line asks for and whose data are there."""
+    chosen = _filtered(given, cells)
+    absent = sorted({cell.data for cell in chosen if cell.data != at_hand and not data.available(cell.data)})
+    if absent:
+        print(f"left out, as PMGP_DATA does not name a folder with their files: {', '.join(absent)}")
+    return [cell for cell in chosen if cell.data not in absent]
 
 
 def _run(
@@ -75,22 +99,25 @@ def _run(
     settings: Callable[[Any], dict[str, Any]],
     compute: Callable[[Any], Result],
     rows: Callable[[Any, Result], pd.DataFrame],
+    units: Callable[[list[Any]], list[Any]] = list,
 ) -> None:
-    """Run cells of several lines, and write each into its table when it is finished."""
+    """Run cells, in units of one or several, and write each unit into its table when it is finished."""
+    if not chosen:
+        return
     folder = given.runs / given.scale
 
-    def keep(cell: Any, one: Finished) -> None:
-        table.merge(rows(cell, one.result))
-        print(cell.name, flush=True)
+    def keep(unit: Any, one: Finished) -> None:
+        table.merge(rows(unit, one.result))
+        print(unit.name, flush=True)
 
-    new = to_run(given, chosen, lambda cells: results.without_lines(table, cells, settings))
+    new = units(to_run(given, chosen, lambda cells: results.without_lines(table, cells, settings)))
     spread(new, partial(_complete, folder, settings, compute), keep, workers_of(given))
 
 
 def _complete(
-    folder: Path, settings: Callable[[Any], dict[str, Any]], compute: Callable[[Any], Result], cell: Any
+    folder: Path, settings: Callable[[Any], dict[str, Any]], compute: Callable[[Any], Result], unit: Any
 ) -> Finished:
-    return Grid(folder, settings(cell)).complete(compute, cell)
+    return Grid(folder, settings(unit)).complete(compute, unit)
 
 
 if __name__ == "__main__":

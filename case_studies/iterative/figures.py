@@ -10,11 +10,13 @@ import numpy as np
 import pandas as pd
 from matplotlib.axes import Axes
 from matplotlib.figure import Figure
+from scipy.stats import gaussian_kde
 
-from case_studies.iterative.study import PRECONDITIONERS
+from case_studies.iterative.langevin import NAMES
+from case_studies.iterative.study import PRECONDITIONERS, ROWS
 from pmgp.plots.style import ACCENT, GRAY, WIDTH, style
 
-__all__ = ["errors_over_time", "figure_1", "save", "stopped_solvers"]
+__all__ = ["chains", "conditions", "errors_over_time", "figure_1", "save", "stopped_solvers"]
 
 COLORS = {
     "CHOL": "black", "PCG": ACCENT, "CG": "#d1495b", "find_map": "#7b4b94", "FITC": "#66a182", "PITC": "#e0a458",
@@ -24,21 +26,43 @@ SCORES = {"error": "error", "nll": "negative log density"}
 
 
 def figure_1(table: pd.DataFrame) -> Figure:
-    """Iterations by length-scale, a panel for each variance of the noise and a line for each preconditioner."""
+    """Iterations by length-scale: a row for each data set, a column for each variance of the noise that has been run.
+
+    `table`: lines of the study, with the authors' iterations as a column, if they are to be shown.
+    """
+    names = [name for name in ROWS if name in set(table["data"])]
     noises = sorted(table["log_noise"].unique(), reverse=True)
-    figure, axes = plt.subplots(1, len(noises), figsize=(1.5 + 4.5 * len(noises), 4.0), squeeze=False, sharey=True)
-    colors = plt.get_cmap("tab10")(np.linspace(0.0, 1.0, len(PRECONDITIONERS)))
-    for ax, log_noise in zip(axes[0], noises, strict=True):
-        for name, color in zip(PRECONDITIONERS, colors, strict=True):
-            own = table[(table["preconditioner"] == name) & (table["log_noise"] == log_noise)]
-            ours = name in ("none", "random pivots")
-            ax.plot(own["log_lengthscale"], own["iterations"], color=color, lw=2.5 if ours else 1.2, label=name)
-            if "authors" in own:
-                ax.plot(own["log_lengthscale"], own["authors"] + 1.0, "x", color=color, ms=5)
-        ax.set(yscale="log", xlabel="log10 length-scale", title=f"noise variance 1e{log_noise}")
-    axes[0, 0].set_ylabel("products with K")
-    axes[0, -1].legend(loc="center left", bbox_to_anchor=(1.02, 0.5), fontsize=8, title="x: the authors'")
+    size = (1.8 + 3.4 * len(noises), 0.8 + 2.8 * len(names))
+    figure, grid = plt.subplots(len(names), len(noises), figsize=size, squeeze=False, sharex=True, sharey=True)
+    for axes, name in zip(grid, names, strict=True):
+        for ax, log_noise in zip(axes, noises, strict=True):
+            own = table[(table["data"] == name) & (table["log_noise"] == log_noise)]
+            if own.empty:
+                ax.axis("off")
+                continue
+            _by_preconditioner(ax, own)
+            ax.set_title(f"{name}, {own['n'].max():,} rows, noise variance 1e{log_noise}", fontsize=9)
+        axes[0].set_ylabel("products with K")
+    for ax in grid.T[0]:
+        ax.set_yscale("log")
+    for ax, below in zip(grid[:-1].ravel(), grid[1:].ravel(), strict=True):
+        ax.xaxis.set_tick_params(labelbottom=not below.axison)
+    for ax in grid.ravel():
+        ax.set_xlabel("log10 length-scale" if ax.axison else "")
+    figure.tight_layout()
+    handles, labels = grid[0, 0].get_legend_handles_labels()
+    figure.legend(handles, labels, loc="center left", bbox_to_anchor=(1.0, 0.5), fontsize=8, title="x: the authors'")
     return figure
+
+
+def _by_preconditioner(ax: Axes, own: pd.DataFrame) -> None:
+    colors = plt.get_cmap("tab10")(np.linspace(0.0, 1.0, len(PRECONDITIONERS)))
+    for name, color in zip(PRECONDITIONERS, colors, strict=True):
+        line = own[own["preconditioner"] == name].sort_values("log_lengthscale")
+        ours = name in ("none", "random pivots")
+        ax.plot(line["log_lengthscale"], line["iterations"], color=color, lw=2.5 if ours else 1.2, label=name)
+        if "authors" in line:
+            ax.plot(line["log_lengthscale"], line["authors"] + 1.0, "x", color=color, ms=5)
 
 
 def errors_over_time(curves: pd.DataFrame, names: Sequence[str], authors: pd.DataFrame) -> Figure:
@@ -94,6 +118,47 @@ def stopped_solvers(table: pd.DataFrame) -> Figure:
         axes.set(xscale="log", yscale="linear" if name == "gradient_error" else "log", xlabel="condition number")
         axes.set_ylabel(label)
     figure.legend(*row[0].get_legend_handles_labels(), loc="outside upper center", ncols=3)
+    return figure
+
+
+def conditions(table: pd.DataFrame) -> Figure:
+    """Show condition numbers under priors, and products with K and errors of four solvers by the condition number."""
+    with style():
+        figure, (numbers, *others) = plt.subplots(1, 3, figsize=(WIDTH, 3.6))
+    draws = table[table["solver"] == "factorization"]
+    for (shape, rate), own in draws.groupby(["shape", "rate"]):
+        values = np.sort(own["condition"])
+        share = np.arange(1, len(values) + 1) / len(values)
+        numbers.step(values, share, where="post", label=f"shape {shape:g}, rate {rate:g}")
+    numbers.set(xscale="log", xlabel="condition number", ylabel="share of draws")
+    numbers.legend(fontsize=7)
+    solved = table[table["solver"] != "factorization"]
+    markers, labels = ("o", "s", "^", "x"), {"products": "products with K", "error": "relative error"}
+    for axes, (name, label) in zip(others, labels.items(), strict=True):
+        for marker, (solver, own) in zip(markers, solved.groupby("solver", sort=False), strict=True):
+            axes.plot(own["condition"], own[name], marker, markersize=4, fillstyle="none", label=solver)
+        axes.set(xscale="log", yscale="log", xlabel="condition number", ylabel=label)
+    figure.legend(*others[0].get_legend_handles_labels(), loc="outside upper center", ncols=4)
+    return figure
+
+
+def chains(table: pd.DataFrame) -> Figure:
+    """Show densities of hyper-parameters by Langevin dynamics beside those of an exact chain, and chains."""
+    methods = list(dict.fromkeys(table["method"]))
+    colors = dict(zip(methods, ["black", *plt.get_cmap("tab10")(np.arange(len(methods) - 1))], strict=True))
+    with style():
+        figure, (above, below) = plt.subplots(2, len(NAMES), figsize=(WIDTH, 5.4))
+    for density, trace, name in zip(above, below, NAMES, strict=True):
+        grid = np.linspace(*np.log([0.9 * table[name].min(), 1.1 * table[name].max()]), 300)
+        for method, own in table.groupby("method", sort=False):
+            shown = gaussian_kde(np.log(own[name]))(grid)
+            density.plot(np.exp(grid), shown, color=colors[method], label=method)
+            for _, chain in own.groupby("chain"):
+                trace.plot(chain["draw"], chain[name], color=colors[method], linewidth=0.7)
+        density.set(xscale="log", xlabel=name, yticks=[])
+        trace.set(yscale="log", xlabel="iteration", ylabel=name)
+    above[0].set_ylabel("density of the log")
+    figure.legend(*above[0].get_legend_handles_labels(), loc="outside upper center", ncols=2)
     return figure
 
 

@@ -9,54 +9,46 @@ from typing import Any
 import numpy as np
 import pandas as pd
 
-from case_studies.iterative import curves, truncation
-from case_studies.iterative.study import PRECONDITIONERS, SCALES, Scale
-from case_studies.tools.grid import Finished
+from case_studies.iterative import conditioning, curves, langevin, truncation
+from case_studies.iterative.study import PRECONDITIONERS, ROWS, SCALES, Group, Scale
+from case_studies.tools.convergence import moments_at, rhat_at
 from case_studies.tools.provenance import made_by
 from case_studies.tools.table import Table
 
 __all__ = [
-    "CURVE_KEY", "FOLDER", "KEY", "authors", "authors_ends", "beside_authors", "curve_rows", "curve_table", "ends",
-    "paths", "row", "stored", "table_of", "truncation_rows", "truncation_table", "without_lines",
+    "CURVE_KEY", "FOLDER", "KEY", "authors", "authors_ends", "beside_authors", "chain_rows", "chain_summary",
+    "chain_table", "condition_rows", "condition_table", "curve_rows", "curve_table", "ends", "paths", "rows", "stored",
+    "table_of", "truncation_rows", "truncation_table", "whole", "without_lines",
 ]  # fmt: skip
 
 FOLDER = Path(__file__).parent / "results"
-KEY = ["preconditioner", "log_noise", "log_lengthscale"]
+KEY = ["data", "preconditioner", "log_noise", "log_lengthscale"]
 CURVE_KEY = ["data", "method", "fold", "step"]
-
-
-def row(scale: Scale, finished: Finished) -> dict[str, Any]:
-    """One line of the table: the median over repetitions, and their range."""
-    iterations = finished.result["iterations"]
-    return {
-        **finished.cell._asdict(),
-        "iterations": float(np.median(iterations)),
-        "fewest": min(iterations),
-        "most": max(iterations),
-        "repetitions": scale.repetitions,
-        "cap": scale.cap,
-        "seconds": finished.result["seconds"],
-        **made_by(finished.result),
-    }
 
 
 def table_of(path: Path) -> Table:
     """The table in a file."""
-    rank = {name: number for number, name in enumerate(PRECONDITIONERS)}
+    rank = {name: number for number, name in enumerate([*ROWS, *PRECONDITIONERS])}
 
     def order(frame: pd.DataFrame) -> pd.DataFrame:
-        return frame.sort_values(KEY, key=lambda column: column.replace(rank), ascending=[True, False, True])
+        return frame.sort_values(KEY, key=lambda column: column.replace(rank), ascending=[True, True, False, True])
 
     return Table(path, KEY, order)
 
 
-def rows(scale: Scale, finished: Iterable[Finished]) -> pd.DataFrame:
-    """Lines of the table."""
-    return pd.DataFrame([row(scale, one) for one in finished])
+def rows(scale: Scale, group: Group, result: dict[str, Any]) -> pd.DataFrame:
+    """Lines of a group: medians over repetitions and their range, and the seconds of the whole group."""
+    lines = []
+    for cell in group.cells():
+        found = result["iterations"][cell.preconditioner]
+        counts = {"iterations": float(np.median(found)), "fewest": min(found), "most": max(found)}
+        common = scale.settings(group) | {"seconds": result["seconds"]} | made_by(result)
+        lines.append(cell._asdict() | counts | common)
+    return pd.DataFrame(lines)
 
 
 def authors() -> pd.DataFrame:
-    """Iterations of the authors' repository for all three data sets of the figure."""
+    """Iterations of the authors' repository for the data sets of the figure, which they have whole."""
     return pd.read_csv(FOLDER / "authors.csv")
 
 
@@ -66,19 +58,23 @@ def paths() -> list[Path]:
 
 
 def stored() -> pd.DataFrame:
-    """The committed lines of Concrete, each cell at the largest scale at which it has been run."""
+    """The committed lines, each cell at the largest scale at which it has been run."""
     return (
         pd.concat([table_of(path).read() for path in paths()]).drop_duplicates(KEY, keep="last").reset_index(drop=True)
     )
 
 
+def whole(lines: pd.DataFrame) -> pd.DataFrame:
+    """Lines with all rows of their data set, which can be compared with the authors'."""
+    return lines[lines["n"] == lines["data"].map(ROWS)]
+
+
 def beside_authors(table: pd.DataFrame) -> pd.DataFrame:
-    """Iterations on Concrete beside those of the authors' repository, where it has the cell.
+    """Iterations beside those of the authors' repository, where it has the cell and the rows are as many.
 
     The authors number iterations from zero when they stop, so that their figure is one less.
     """
-    there = authors()
-    joined = table.merge(there[there["data"] == "Concrete"].drop(columns="data"), on=KEY)
+    joined = whole(table).merge(authors(), on=KEY)
     return joined.assign(ratio=(joined["iterations"] - 1.0) / joined["authors"])
 
 
@@ -104,6 +100,45 @@ def truncation_rows(scale: truncation.Scale, cell: truncation.Cell, result: dict
     """Return the lines of a draw of theta."""
     common = {name: result[name] for name in ("condition", "sigma", "tau", "lambda")} | scale.settings()
     return pd.DataFrame([cell._asdict() | line | common | made_by(result) for line in result["rows"]])
+
+
+def condition_table(folder: Path, scale: str) -> Table:
+    """Return where condition numbers go, a line for each draw of theta and solver."""
+    key = ["shape", "rate", "draw", "solver"]
+    return Table(folder / f"{scale}_conditions.csv", key, lambda frame: frame.sort_values(key[:3], kind="stable"))
+
+
+def condition_rows(scale: conditioning.Scale, cell: conditioning.Cell, result: dict[str, Any]) -> pd.DataFrame:
+    """Return the lines of a draw of theta."""
+    common = {name: result[name] for name in ("condition", "sigma", "tau", "lambda")} | scale.settings()
+    return pd.DataFrame([cell._asdict() | line | common | made_by(result) for line in result["rows"]])
+
+
+def chain_table(folder: Path, scale: str) -> Table:
+    """Return where draws of theta go, a line for each that is kept."""
+    key = ["method", "chain", "draw"]
+    return Table(folder / f"{scale}_chains.csv", key, lambda frame: frame.sort_values(key))
+
+
+def chain_rows(scale: langevin.Scale, cell: langevin.Cell, result: dict[str, Any]) -> pd.DataFrame:
+    """Return the lines of a chain."""
+    effective = {f"effective {name}": size for name, size in zip(langevin.NAMES, result["effective"], strict=True)}
+    common = effective | {name: result[name] for name in ("dropped", "seconds")} | scale.settings() | made_by(result)
+    return pd.DataFrame([cell._asdict() | line | common for line in result["rows"]])
+
+
+def chain_summary(lines: pd.DataFrame) -> pd.DataFrame:
+    """Return means and deviations, R-hat of the log, and effective draws of all chains, by method and parameter."""
+    found = []
+    for method, own in lines.groupby("method", sort=False):
+        chains = [chain for _, chain in own.groupby("chain")]
+        shortest = min(map(len, chains))
+        for name in langevin.NAMES:
+            moments = [moments_at(np.log(chain[[name]].to_numpy()[-shortest:]), [shortest]) for chain in chains]
+            common = {"method": method, "parameter": name, "mean": own[name].mean(), "deviation": own[name].std()}
+            effective = sum(chain[f"effective {name}"].iloc[0] for chain in chains)
+            found.append(common | {"R-hat": float(rhat_at(moments, [shortest])[0, 0]), "effective draws": effective})
+    return pd.DataFrame(found)
 
 
 def without_lines(table: Table, chosen: Iterable[Any], settings: Callable[[Any], dict[str, Any]]) -> list[Any]:

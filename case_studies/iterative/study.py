@@ -1,25 +1,28 @@
-"""The cells of the study: a preconditioner at a length-scale and a variance of the noise.
+"""The cells of the study: a preconditioner at a length-scale and a variance of the noise, on a data set.
 
-Section 4 of the article: K_y z = y for Concrete, an isotropic squared exponential kernel of variance one, until the
-squared norm of the residual is below n 1e-10; m is the root of n. Inputs and targets are standardized, as in the
-authors' code.
+Section 4 of the article: K_y z = y with an isotropic squared exponential kernel of variance one, until the squared norm
+of the residual is below n 1e-10; m is the root of n. Inputs and targets are standardized, as in the authors' code.
+Cells of a data set that have noise and length-scale in common are a group, whose solvers share products with K.
 """
 
 from __future__ import annotations
 
 import time
-from collections.abc import Callable, Iterator
-from dataclasses import asdict, dataclass
-from functools import lru_cache
+from collections.abc import Callable, Iterable, Iterator
+from dataclasses import dataclass
+from functools import lru_cache, partial
 from typing import Any, NamedTuple
 
 import numpy as np
 from scipy.spatial.distance import cdist
 
+from case_studies.iterative.kernels import Tiles, side_by_side
+from case_studies.tools import data
 from case_studies.tools.provenance import provenance
 from case_studies.tools.stream import stream
 from pmgp import datasets
 from pmgp.core.iterative import preconditioners
+from pmgp.core.iterative.preconditioners import Kernel
 from pmgp.core.iterative.solvers import (
     ConjugateGradients,
     FlexibleConjugateGradients,
@@ -27,8 +30,14 @@ from pmgp.core.iterative.solvers import (
     Preconditioner,
 )
 
-__all__ = ["PRECONDITIONERS", "SCALES", "Cell", "Kernel", "Problem", "Scale", "cells", "iterations", "run_cell"]
+__all__ = [
+    "CONCRETE", "PRECONDITIONERS", "ROWS", "SCALES", "Cell", "Group", "Problem", "Scale", "cells", "groups",
+    "iterations", "run_group",
+]  # fmt: skip
 
+CONCRETE = "concrete"
+ROWS = {CONCRETE: 1030, "powerplant": 9568, "protein": 45_730}
+"""Number of rows by data set; the article uses all of them."""
 EXPONENTS = (-3, -2, -1, 0, 1, 2)
 """Logs to the base ten of the length-scales."""
 EXCESS = 100.0
@@ -41,11 +50,34 @@ class Cell(NamedTuple):
     preconditioner: str
     log_noise: int
     log_lengthscale: int
+    data: str = CONCRETE
+
+
+class Group(NamedTuple):
+    """Cells with the same matrix."""
+
+    data: str
+    log_noise: int
+    log_lengthscale: int
+    preconditioners: tuple[str, ...]
 
     @property
     def name(self) -> str:
         """File name without ending."""
-        return f"{self.preconditioner}-{self.log_noise}-{self.log_lengthscale}".replace(" ", "_")
+        some = () if self.preconditioners == tuple(PRECONDITIONERS) else self.preconditioners
+        return "-".join(map(str, (self.data, self.log_noise, self.log_lengthscale, *some))).replace(" ", "_")
+
+    def cells(self) -> list[Cell]:
+        """Return its cells."""
+        return [Cell(name, self.log_noise, self.log_lengthscale, self.data) for name in self.preconditioners]
+
+
+def groups(chosen: Iterable[Cell]) -> list[Group]:
+    """Put cells into groups."""
+    names: dict[tuple[str, int, int], list[str]] = {}
+    for cell in chosen:
+        names.setdefault((cell.data, cell.log_noise, cell.log_lengthscale), []).append(cell.preconditioner)
+    return [Group(*key, tuple(found)) for key, found in names.items()]
 
 
 @dataclass(frozen=True)
@@ -59,9 +91,12 @@ class Scale:
     log_noise : tuple of int
         Logs to the base ten of the variances of the noise.
     repetitions : int
-        Draws of points, of frequencies and of projections; iterations are their median.
+        Draws of points, of frequencies and of projections on Concrete; iterations are their median. There is one on the
+        others.
     cap : int
         Iterations at most.
+    rows : dict of int
+        Rows of data sets that are not whole.
     """
 
     name: str
@@ -69,39 +104,23 @@ class Scale:
     log_noise: tuple[int, ...]
     repetitions: int
     cap: int
+    rows: dict[str, int]
 
-    def settings(self) -> dict[str, Any]:
-        """Settings that a finished cell depends on besides its own fields."""
-        return asdict(self)
+    def settings(self, unit: Cell | Group) -> dict[str, Any]:
+        """Settings with which a finished cell must have been made."""
+        repetitions = self.repetitions if unit.data == CONCRETE else 1
+        return {
+            "seed": self.seed,
+            "repetitions": repetitions,
+            "cap": self.cap,
+            "n": self.rows.get(unit.data, ROWS[unit.data]),
+        }
 
 
 SCALES = {
-    "quick": Scale("quick", 2016, (-2,), 3, 15_000),
-    "paper": Scale("paper", 2016, (-2, -4, -6), 5, 15_000),
+    "quick": Scale("quick", 2016, (-2,), 3, 15_000, {"protein": 5000}),
+    "paper": Scale("paper", 2016, (-2, -4, -6), 5, 15_000, {}),
 }
-
-
-class Kernel:
-    """K as a matrix, for so few points."""
-
-    def __init__(self, K: np.ndarray) -> None:
-        self._K, self.size = K, len(K)
-
-    def product(self, vectors: np.ndarray) -> np.ndarray:
-        """K times columns."""
-        return self._K @ vectors
-
-    def columns(self, points: np.ndarray) -> np.ndarray:
-        """Columns of K."""
-        return self._K[:, points]
-
-    def block(self, where: slice) -> np.ndarray:
-        """A square block on the diagonal."""
-        return self._K[where, where]
-
-    def diagonal(self) -> np.ndarray:
-        """The diagonal of K."""
-        return self._K.diagonal().copy()
 
 
 class Problem(NamedTuple):
@@ -135,23 +154,34 @@ PRECONDITIONERS: dict[str, Callable[[Problem], Preconditioner]] = {
     "random pivots": lambda p: preconditioners.random_pivots(p.kernel, p.noise, p.m, p.rng),
     "pivoted Cholesky": lambda p: preconditioners.pivoted_cholesky(p.kernel, p.noise, p.m),
 }
-"""All of the article's but structured interpolation, and the two that it does not have."""
+"""Those of the article, except for structured interpolation, and two more."""
 ONCE = ("none", "block Jacobi", "regularized", "pivoted Cholesky")
 """Those that draw nothing."""
 
 
 def cells(scale: Scale) -> Iterator[Cell]:
-    """All of them."""
-    for log_noise in scale.log_noise:
-        for exponent in EXPONENTS:
-            yield from (Cell(name, log_noise, exponent) for name in PRECONDITIONERS)
+    """Yield all cells of a scale."""
+    for name in ROWS:
+        for log_noise in scale.log_noise:
+            for exponent in EXPONENTS:
+                yield from (Cell(preconditioner, log_noise, exponent, name) for preconditioner in PRECONDITIONERS)
 
 
-def run_cell(scale: Scale, cell: Cell) -> dict[str, Any]:
-    """Iterations by repetition, the products with K of a preconditioner that iterates included."""
+def run_group(scale: Scale, group: Group) -> dict[str, Any]:
+    """Iterations by preconditioner and repetition, and the processor seconds of the group."""
     started = time.process_time()
-    repetitions = 1 if cell.preconditioner in ONCE else scale.repetitions
-    found = [iterations(scale, cell, repetition) for repetition in range(repetitions)]
+    repetitions = scale.settings(group)["repetitions"]
+    tasks = [
+        (cell, repetition)
+        for cell in group.cells()
+        for repetition in range(1 if cell.preconditioner in ONCE else repetitions)
+    ]
+    X, y = problem_of(scale, group.data)
+    kernel = Tiles(X / 10.0**group.log_lengthscale)
+    solvers = [partial(_iterations, scale, cell, repetition, X, y) for cell, repetition in tasks]
+    found: dict[str, list[int]] = {}
+    for (cell, _), number in zip(tasks, side_by_side(kernel, solvers), strict=True):
+        found.setdefault(cell.preconditioner, []).append(number)
     return {"iterations": found, "seconds": time.process_time() - started, **provenance()}
 
 
@@ -159,11 +189,25 @@ def iterations(
     scale: Scale, cell: Cell, repetition: int, preconditioned: Callable[[Problem], Preconditioner] | None = None
 ) -> int:
     """Iterations of one repetition, with the cell's preconditioner if no other is given."""
-    X, y = concrete()
-    lengthscale, noise = 10.0**cell.log_lengthscale, np.full(len(y), 10.0**cell.log_noise)
-    kernel = Kernel(np.exp(-0.5 * squared_distances() / lengthscale**2))
-    rng = stream(scale.seed, *cell, repetition)
-    problem = Problem(X, kernel, noise, lengthscale, int(np.sqrt(len(y))), rng)
+    X, y = problem_of(scale, cell.data)
+    kernel = Tiles(X / 10.0**cell.log_lengthscale)
+    return _iterations(scale, cell, repetition, X, y, kernel, preconditioned)
+
+
+def _iterations(
+    scale: Scale,
+    cell: Cell,
+    repetition: int,
+    X: np.ndarray,
+    y: np.ndarray,
+    kernel: Kernel,
+    preconditioned: Callable[[Problem], Preconditioner] | None = None,
+) -> int:
+    """Iterations to the solution, the products with K of a preconditioner that iterates included."""
+    noise = np.full(len(y), 10.0**cell.log_noise)
+    # Data sets have their streams in common.
+    rng = stream(scale.seed, cell.preconditioner, cell.log_noise, cell.log_lengthscale, repetition)
+    problem = Problem(X, kernel, noise, 10.0**cell.log_lengthscale, int(np.sqrt(len(y))), rng)
     preconditioner = (preconditioned or PRECONDITIONERS[cell.preconditioner])(problem)
     kind = FlexibleConjugateGradients if preconditioner.iterated else ConjugateGradients
     solver = kind(tolerance=1e-5 * np.sqrt(len(y)), cap=scale.cap)
@@ -174,14 +218,31 @@ def iterations(
     return int(solution.iterations[0]) + int(getattr(preconditioner, "products", 0))
 
 
+def problem_of(scale: Scale, name: str) -> tuple[np.ndarray, np.ndarray]:
+    """Return inputs and targets of a data set, each with mean zero and deviation one.
+
+    They are those of a random subset of its rows where the scale does not have all.
+    """
+    if name == CONCRETE:
+        return concrete()
+    X, y = data.whole(name)
+    chosen = np.sort(stream(scale.seed, "rows", name).permutation(len(y))[: scale.rows.get(name)])
+    return _standardized(X[chosen], y[chosen])
+
+
 @lru_cache
 def concrete() -> tuple[np.ndarray, np.ndarray]:
-    """Inputs and targets, each with mean zero and deviation one."""
-    found = datasets.load("concrete")
-    return tuple((a - a.mean(axis=0)) / a.std(axis=0, ddof=1) for a in (found.X, found.y.astype(float)))
+    """Inputs and targets of Concrete, each with mean zero and deviation one."""
+    found = datasets.load(CONCRETE)
+    return _standardized(found.X, found.y.astype(float))
+
+
+def _standardized(*arrays: np.ndarray) -> tuple[np.ndarray, ...]:
+    return tuple((a - a.mean(axis=0)) / a.std(axis=0, ddof=1) for a in arrays)
 
 
 @lru_cache
 def squared_distances() -> np.ndarray:
+    """Return those between the inputs of Concrete."""
     X, _ = concrete()
     return cdist(X, X, "sqeuclidean")

@@ -11,13 +11,12 @@ from typing import Any, NamedTuple
 
 import numpy as np
 
-from case_studies.iterative.study import Kernel, concrete, squared_distances
+from case_studies.iterative.isotropic import Isotropic
+from case_studies.iterative.study import concrete, squared_distances
 from case_studies.tools.provenance import provenance
 from case_studies.tools.stream import stream
-from pmgp.core.iterative.bars import CovarianceBar
 from pmgp.core.iterative.preconditioners import Identity
 from pmgp.core.iterative.roulette import Matched, Printed, Roulette
-from pmgp.core.iterative.ulisse import Ulisse
 
 __all__ = ["SCALES", "SOLVERS", "Cell", "Scale", "cells", "run_cell"]
 
@@ -93,17 +92,16 @@ def run_cell(scale: Scale, cell: Cell) -> dict[str, Any]:
     """Return a line for each solver, fit for JSON."""
     rng = stream(scale.seed, "truncation", cell.draw)
     sigma, tau, noise = (rng.exponential(size=3) / (1.0, 1.0, RATES[cell.draw % len(RATES)])).tolist()
-    _, y = concrete()
-    K = sigma * np.exp(-tau * squared_distances())
-    C = K + noise * np.eye(len(y))
+    theta, problem = np.log([sigma, tau, noise]), Isotropic(squared_distances(), concrete()[1])
+    C = problem.covariance(theta)[0] + noise * np.eye(len(problem.y))
     condition = float(np.linalg.cond(C))
-    truth = _gradient(C, K, y, tau)
+    truth = problem.gradient(theta)
     lines = []
     for name, solver in SOLVERS.items():
         more = stream(scale.seed, "truncation", cell.draw, name)
         repetitions = 1 if name == "CG" else scale.repetitions
         found = _solutions(solver, C, more, repetitions)
-        estimated = [_estimate(solver, K, noise, y, tau, more) for _ in range(scale.repetitions)]
+        estimated = [problem.estimate(more, theta, solver, 1) for _ in range(scale.repetitions)]
         error = np.square(estimated - truth).sum(axis=1) / np.square(truth).sum()
         lines.append({"solver": name, **found, "gradient_error": float(np.mean(np.log10(error)))})
     return {"rows": lines, "condition": condition, "sigma": sigma, "tau": tau, "lambda": noise} | provenance()
@@ -121,25 +119,3 @@ def _solutions(solver: Roulette, C: np.ndarray, rng: np.random.Generator, repeti
         "error": float(np.sqrt(np.mean(np.square(found - exact).sum(axis=1))) / norm),
         "error_of_mean": float(np.linalg.norm(found.mean(axis=0) - exact) / norm),
     }
-
-
-def _estimate(
-    solver: Roulette, K: np.ndarray, noise: float, y: np.ndarray, tau: float, rng: np.random.Generator
-) -> np.ndarray:
-    """Return the estimate of a gradient in the logs of sigma, tau and lambda, with one vector of signs."""
-    bar = Ulisse(1, solver).gradient(rng, Kernel(K), np.full(len(y), noise), y, Identity(len(y))).covariance
-    return _pulled_back(bar, K, noise, tau)
-
-
-def _pulled_back(bar: CovarianceBar, K: np.ndarray, noise: float, tau: float) -> np.ndarray:
-    by_tau = -tau * squared_distances() * K
-    terms = [float(np.einsum("ik,ij,jk->", bar.left, dK, bar.right, optimize=True)) for dK in (K, by_tau)]
-    return np.array([*terms, noise * bar.noise.sum()])
-
-
-def _gradient(C: np.ndarray, K: np.ndarray, y: np.ndarray, tau: float) -> np.ndarray:
-    """Return the gradient from an inverse."""
-    inverse = np.linalg.inv(C)
-    bar = 0.5 * (np.outer(inverse @ y, inverse @ y) - inverse)
-    noise = C[0, 0] - K[0, 0]
-    return np.array([np.sum(bar * K), np.sum(bar * -tau * squared_distances() * K), noise * np.trace(bar)])

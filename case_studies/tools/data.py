@@ -12,7 +12,7 @@ import pandas as pd
 from case_studies.tools.stream import stream
 from pmgp.datasets import Standardizer
 
-__all__ = ["CLASSES", "FILES", "LABELS", "NUMBERS", "Data", "available", "load"]
+__all__ = ["CLASSES", "FILES", "LABELS", "NUMBERS", "Data", "available", "load", "whole"]
 
 NUMBERS = {"concrete": "concrete.csv", "powerplant": "powerplant.csv", "protein": "protein.csv.gz"}
 LABELS = {"credit": "credit_german_numeric.csv", "spam": "spam.csv", "eeg": "eeg.csv.gz"}
@@ -56,8 +56,7 @@ def load(name: str, fold: int, seed: int, seen: float, held_out: int) -> Data:
     """
     if name == "mnist":
         return _digits(stream(seed, "data", name, fold), held_out)
-    table = pd.read_csv(_path(name))
-    X, y = table.drop(columns="y").to_numpy(dtype=float), table["y"].to_numpy(dtype=float)
+    X, y = whole(name)
     if name == "eeg":
         X, y = _without_failures(X, y)
     if name in LABELS:
@@ -69,6 +68,12 @@ def load(name: str, fold: int, seed: int, seen: float, held_out: int) -> Data:
         y = (y - y[first].mean()) / y[first].std()
     rest = rest[:held_out]
     return Data(transform(X[first]), y[first], transform(X[rest]), y[rest])
+
+
+def whole(name: str) -> tuple[np.ndarray, np.ndarray]:
+    """Return inputs and the last column of one of :data:`NUMBERS` or :data:`LABELS`, as they are in its file."""
+    table = pd.read_csv(_path(name))
+    return table.drop(columns="y").to_numpy(dtype=float), table["y"].to_numpy(dtype=float)
 
 
 def _digits(rng: np.random.Generator, held_out: int) -> Data:

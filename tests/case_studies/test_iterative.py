@@ -5,11 +5,14 @@ from __future__ import annotations
 import numpy as np
 import pandas as pd
 import pytest
+from scipy.spatial.distance import cdist
 
 from case_studies.iterative import figures, results, study
-from case_studies.iterative.study import EXPONENTS, PRECONDITIONERS, SCALES, Cell, Scale, cells
+from case_studies.iterative.kernels import Tiles, side_by_side
+from case_studies.iterative.study import CONCRETE, EXPONENTS, PRECONDITIONERS, SCALES, Cell, Group, Scale, cells
 
 WITHIN = 0.2
+PROVENANCE = ("version", "machine", "streams")
 
 
 @pytest.fixture(scope="module")
@@ -48,9 +51,12 @@ def test_random_pivots_take_hardly_more_than_the_best_at_the_same_rank(stored):
 
 
 def test_the_stored_table_is_whole(stored):
-    chosen = list(cells(SCALES["quick"]))
-    assert len(stored) == len(chosen) == len(EXPONENTS) * len(PRECONDITIONERS)
-    assert results.table_of(results.FOLDER / "quick.csv").missing(chosen, {"repetitions": 3, "cap": 15_000}) == []
+    """It has all cells of Concrete, each once."""
+    scale = SCALES["quick"]
+    chosen = [cell for cell in cells(scale) if cell.data == CONCRETE]
+    assert len(chosen) == len(EXPONENTS) * len(PRECONDITIONERS)
+    assert not stored.duplicated(results.KEY).any()
+    assert results.without_lines(results.table_of(results.FOLDER / "quick.csv"), chosen, scale.settings) == []
 
 
 @pytest.fixture
@@ -58,20 +64,58 @@ def small(monkeypatch):
     """Forty points in place of Concrete."""
     X = np.random.default_rng(0).standard_normal((40, 2))
     monkeypatch.setattr(study, "concrete", lambda: (X, X[:, 0]))
-    study.squared_distances.cache_clear()
-    yield Scale("small", 1, (-2,), 2, 500)
-    study.squared_distances.cache_clear()
+    return Scale("small", 1, (-2,), 2, 500, {})
 
 
-@pytest.mark.parametrize("name", PRECONDITIONERS)
-def test_every_cell_runs(small, name):
-    found = study.run_cell(small, Cell(name, -2, 0))
-    assert len(found["iterations"]) == (1 if name in study.ONCE else 2)
-    assert all(0 < iterations < 500 for iterations in found["iterations"]) or name == "regularized"
+def test_solvers_side_by_side_take_the_iterations_that_each_takes_alone(small):
+    group = Group(CONCRETE, -2, 0, tuple(PRECONDITIONERS))
+    found = study.run_group(small, group)["iterations"]
+    for cell in group.cells():
+        repetitions = 1 if cell.preconditioner in study.ONCE else 2
+        alone = [study.iterations(small, cell, k) for k in range(repetitions)]
+        # Products with more columns are rounded otherwise.
+        assert found[cell.preconditioner] == pytest.approx(alone, rel=0.1, abs=2.0)
+        assert max(found[cell.preconditioner]) < 500 or cell.preconditioner == "regularized"
+    lines = results.rows(small, group, {"iterations": found, "seconds": 1.0} | dict.fromkeys(PROVENANCE, ""))
+    assert dict(zip(lines["preconditioner"], lines["most"], strict=True)) == {k: max(v) for k, v in found.items()}
 
 
 def test_no_convergence_counts_as_the_cap(small):
-    assert study.run_cell(Scale("small", 1, (-2,), 1, 2), Cell("none", -6, 0))["iterations"] == [2]
+    assert study.iterations(Scale("small", 1, (-2,), 1, 2, {}), Cell("none", -6, 0), 0) == 2
+
+
+def test_tiles_are_the_matrix():
+    """Blocks that do not divide the rows; half of them would be the twin."""
+    rng = np.random.default_rng(2)
+    X, v = rng.standard_normal((23, 3)), rng.standard_normal((23, 2))
+    K = np.exp(-0.5 * cdist(X, X, "sqeuclidean"))
+    tiles = Tiles(X, 5)
+    assert tiles.product(v) == pytest.approx(K @ v, abs=1e-12)
+    assert np.abs(np.tril(K) @ v - K @ v).max() > 0.1
+    assert tiles.columns(np.array([3, 7])) == pytest.approx(K[:, [3, 7]])
+    assert tiles.block(slice(4, 9)) == pytest.approx(K[4:9, 4:9])
+
+
+def test_a_solver_that_fails_ends_the_others():
+    """No solver waits for one that has ended, and the error is the first one's."""
+    kernel = Tiles(np.zeros((3, 1)))
+
+    def endless(shared):
+        while True:
+            shared.product(np.ones((3, 1)))
+
+    def failing(shared):
+        shared.product(np.ones((3, 1)))
+        raise ValueError("no")
+
+    with pytest.raises(ValueError, match="no"):
+        side_by_side(kernel, [failing, endless, lambda shared: shared.product(np.ones((3, 2)))])
+
+
+def test_cells_with_fewer_rows_are_not_compared(stored):
+    fewer = stored.assign(n=np.where(stored["log_lengthscale"] == 0, 5, stored["n"]))
+    assert 0 not in set(results.beside_authors(fewer)["log_lengthscale"])
+    assert 0 in set(results.beside_authors(stored)["log_lengthscale"])
 
 
 @pytest.mark.full

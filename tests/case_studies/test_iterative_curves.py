@@ -14,8 +14,9 @@ from sklearn.gaussian_process import GaussianProcessRegressor
 from sklearn.gaussian_process.kernels import RBF, ConstantKernel, WhiteKernel
 
 from case_studies.iterative import __main__ as command
-from case_studies.iterative import curves, learning, results, truncation
+from case_studies.iterative import conditioning, curves, langevin, learning, results, truncation
 from case_studies.iterative.inducing import RIVALS, Rival
+from case_studies.iterative.isotropic import Isotropic
 from case_studies.iterative.learning import Problem
 from case_studies.tools.data import Data
 
@@ -152,21 +153,75 @@ def test_solvers_that_stop_take_fewer_iterations_and_their_errors_are_those_of_t
 def test_the_gradient_is_that_of_the_density(small):
     """Against differences of log p(y|theta); a gradient without the half of the quadratic term is the twin."""
     _, y = truncation.concrete()
-
-    def value(theta):
-        sigma, tau, noise = np.exp(theta)
-        K = sigma * np.exp(-tau * truncation.squared_distances())
-        return multivariate_normal.logpdf(y, np.zeros(len(y)), K + noise * np.eye(len(y)))
-
-    theta = np.log([0.8, 0.5, 0.1])
-    sigma, tau, noise = np.exp(theta)
-    K = sigma * np.exp(-tau * truncation.squared_distances())
-    found = truncation._gradient(K + noise * np.eye(len(y)), K, y, tau)
+    problem, theta = Isotropic(truncation.squared_distances(), y), np.log([0.8, 0.5, 0.1])
+    K, noise = problem.covariance(theta)
+    C = K + noise * np.eye(len(y))
+    assert problem.value(theta) == pytest.approx(multivariate_normal.logpdf(y, np.zeros(len(y)), C))
     steps = 1e-5 * np.eye(3)
-    differences = [(value(theta + step) - value(theta - step)) / 2e-5 for step in steps]
+    differences = [(problem.value(theta + step) - problem.value(theta - step)) / 2e-5 for step in steps]
+    found = problem.gradient(theta)
     assert found == pytest.approx(differences, rel=1e-5)
-    a = np.linalg.solve(K + noise * np.eye(len(y)), y)
+    a = np.linalg.solve(C, y)
     assert abs(found[0] + 0.5 * a @ K @ a - differences[0]) > 0.1
+
+
+def test_estimates_of_whole_solutions_have_the_gradient_as_their_mean(small):
+    """Within four standard errors; solutions that stop at once are the twin."""
+    _, y = truncation.concrete()
+    problem, theta, rng = (
+        Isotropic(truncation.squared_distances(), y),
+        np.log([0.8, 0.5, 0.1]),
+        np.random.default_rng(3),
+    )
+
+    def apart(solver):
+        drawn = np.array([problem.estimate(rng, theta, solver, 2) for _ in range(60)])
+        error = drawn.std(axis=0, ddof=1) / np.sqrt(len(drawn))
+        return np.abs((drawn.mean(axis=0) - problem.gradient(theta)) / error).max()
+
+    assert apart(truncation.SOLVERS["CG"]) < 4.0
+    assert apart(truncation.SOLVERS["printed, q = 1.0, beta = 100.0"]) > 8.0
+
+
+def test_single_precision_and_nested_solvers_take_more_products(monkeypatch, small):
+    monkeypatch.setattr(conditioning, "concrete", truncation.concrete)
+    monkeypatch.setattr(conditioning, "squared_distances", truncation.squared_distances)
+    scale = conditioning.Scale("small", 1, 1, 1)
+    found = conditioning.run_cell(scale, conditioning.Cell(1.0, 10.0, 0))
+    rows = pd.DataFrame(found["rows"]).set_index("solver")
+    assert found["condition"] > 1.0
+    assert rows.loc["CG, single", "error"] > 10.0 * rows.loc["CG, double", "error"] > 0.0
+    assert rows.loc["PCG, double inside", "products"] > rows.loc["CG, double", "products"]
+    assert len(conditioning.run_cell(scale, conditioning.Cell(1.0, 10.0, 1))["rows"]) == 1
+
+
+class Bell:
+    """A normal density with mean one and deviations .1, .2 and .3, whose gradients are exact."""
+
+    deviations = np.array([0.1, 0.2, 0.3])
+
+    def value(self, theta):
+        return -0.5 * float(np.sum(((theta - 1.0) / self.deviations) ** 2))
+
+    def both(self, theta):
+        return self.value(theta), (1.0 - theta) / self.deviations**2
+
+    @property
+    def likelihood(self):
+        """Estimates from which the prior's gradient is taken away, as the study adds it."""
+        return SimpleNamespace(estimate=lambda rng, theta, *_: self.both(theta)[1] - (1.0 - np.exp(theta)))
+
+
+def test_chains_have_the_moments_of_their_target():
+    """A walk and Langevin dynamics on a normal density; deviations that are ten times too large would be seen."""
+    rng, target = np.random.default_rng(5), Bell()
+    walk = np.array(list(langevin._metropolis(rng, target, np.ones(3), 4000)))
+    scale = langevin.Scale("small", 1, 10, 5, 1, 4000, 0.5, 0.4, 10)
+    factor = np.diag(target.deviations)
+    other = np.array(list(langevin._langevin(rng, target, np.ones(3), scale, langevin.METHODS[1], factor)))
+    for chain in (walk[1000:], other[2000:]):
+        assert chain.mean(axis=0) == pytest.approx(np.ones(3), abs=0.15)
+        assert chain.std(axis=0) == pytest.approx(target.deviations, rel=0.35)
 
 
 def test_the_study_is_run_once_and_says_which_files_are_absent(monkeypatch, tmp_path, capsys):

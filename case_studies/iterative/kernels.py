@@ -1,0 +1,154 @@
+"""Covariance matrices for the study, stored whole or as half of their blocks, and products that solvers share."""
+
+from __future__ import annotations
+
+from collections.abc import Callable
+from concurrent.futures import Future, ThreadPoolExecutor
+from itertools import combinations_with_replacement
+from threading import Lock
+
+import numpy as np
+from scipy.spatial.distance import cdist
+
+from pmgp.core.iterative.preconditioners import Kernel, consecutive
+
+__all__ = ["Shared", "Stored", "Tiles", "side_by_side"]
+
+WIDTH = 2000
+"""Rows of a block, about."""
+SMALLEST = 1e-300
+"""What is smaller is zero, since arithmetic with numbers close to the smallest is slow."""
+
+
+class Stored:
+    """K as a matrix, for few points."""
+
+    def __init__(self, K: np.ndarray) -> None:
+        self._K, self.size = K, len(K)
+
+    def product(self, vectors: np.ndarray) -> np.ndarray:
+        """K times columns."""
+        return self._K @ vectors
+
+    def columns(self, points: np.ndarray) -> np.ndarray:
+        """Columns of K."""
+        return self._K[:, points]
+
+    def block(self, where: slice) -> np.ndarray:
+        """A square block on the diagonal."""
+        return self._K[where, where]
+
+    def diagonal(self) -> np.ndarray:
+        """The diagonal of K."""
+        return self._K.diagonal().copy()
+
+
+class Tiles:
+    """K = exp(-|x - x'|^2 / 2), stored as the blocks on and below its diagonal: 4 n^2 bytes.
+
+    `X` (n, d): inputs in units of the length-scale; `width`: number of rows of a block, or a few more.
+    """
+
+    def __init__(self, X: np.ndarray, width: int = WIDTH) -> None:
+        self._X, self.size = X, len(X)
+        self._rows = consecutive(len(X), min(width, len(X)))
+        self._tiles = [
+            (low, high, _covariance(X[low], X[high])) for high, low in combinations_with_replacement(self._rows, 2)
+        ]
+
+    def product(self, vectors: np.ndarray) -> np.ndarray:
+        """K times columns."""
+        out = np.zeros(vectors.shape)
+        for low, high, tile in self._tiles:
+            out[low] += tile @ vectors[high]
+            if low != high:
+                out[high] += tile.T @ vectors[low]
+        return out
+
+    def columns(self, points: np.ndarray) -> np.ndarray:
+        """Columns of K."""
+        return _covariance(self._X, self._X[points])
+
+    def block(self, where: slice) -> np.ndarray:
+        """A square block on the diagonal."""
+        return _covariance(self._X[where], self._X[where])
+
+    def diagonal(self) -> np.ndarray:
+        """The diagonal of K."""
+        return np.ones(self.size)
+
+
+def _covariance(X: np.ndarray, Z: np.ndarray) -> np.ndarray:
+    K = cdist(X, Z, "sqeuclidean")
+    K *= -0.5
+    np.exp(K, out=K)
+    K[K < SMALLEST] = 0.0
+    return K
+
+
+class Shared:
+    """A kernel for several solvers, each in a thread: a product waits until all of them have asked for one.
+
+    One thread runs at a time, so that together they take one core. `solvers`: their number.
+    """
+
+    def __init__(self, kernel: Kernel, solvers: int) -> None:
+        self._kernel, self._running, self.size = kernel, solvers, kernel.size
+        self._asked: list[tuple[np.ndarray, Future]] = []
+        self._turn, self._stopped = Lock(), False
+        self.columns, self.block, self.diagonal = kernel.columns, kernel.block, kernel.diagonal
+
+    def product(self, vectors: np.ndarray) -> np.ndarray:
+        """K times columns, computed together with the products for the other solvers."""
+        if self._stopped:
+            raise InterruptedError("another solver has failed, or the run was interrupted")
+        found: Future = Future()
+        self._asked.append((vectors, found))
+        self._serve()
+        self._turn.release()
+        try:
+            return found.result()
+        finally:
+            self._turn.acquire()
+
+    def run[Result](self, solve: Callable[[], Result]) -> Result:
+        """Return what one of the solvers finds."""
+        with self._turn:
+            try:
+                return solve()
+            finally:
+                self._running -= 1
+                self._serve()
+
+    def stop(self) -> None:
+        """Let all solvers fail at their next product."""
+        self._stopped = True
+
+    def _serve(self) -> None:
+        if not self._asked or len(self._asked) < self._running:
+            return
+        asked, self._asked = self._asked, []
+        places = np.cumsum([vectors.shape[1] for vectors, _ in asked])[:-1]
+        try:
+            products = np.split(self._kernel.product(np.hstack([vectors for vectors, _ in asked])), places, axis=1)
+        except Exception as error:
+            for _, found in asked:
+                found.set_exception(error)
+            return
+        for (_, found), product in zip(asked, products, strict=True):
+            found.set_result(product)
+
+
+def side_by_side[Result](kernel: Kernel, solvers: list[Callable[[Kernel], Result]]) -> list[Result]:
+    """Return what solvers find, each of which takes a kernel, with products that they share.
+
+    A product with ten columns takes little longer than one with a single column, since K is read once.
+    """
+    shared = Shared(kernel, len(solvers))
+    with ThreadPoolExecutor(len(solvers)) as threads:
+        try:
+            tasks = [threads.submit(shared.run, lambda solve=solve: solve(shared)) for solve in solvers]
+            return [task.result() for task in tasks]
+        except BaseException:
+            shared.stop()
+            raise
