@@ -11,8 +11,9 @@ from numpy.testing import assert_allclose
 from scipy.optimize import rosen_der
 
 import pmgp
-from pmgp.core.iterative.ascent import climb
+from pmgp.core.iterative.ascent import Climbed, climb
 from pmgp.core.iterative.solvers import NotConvergedError
+from pmgp.interface.observed_maximum import _ended
 
 RNG = np.random.default_rng(0)
 N = 200
@@ -86,6 +87,22 @@ def test_estimated_gradients_find_the_same_maximum(model, exact, capsys):
     assert re.search(
         r"Maximum: gradient \d+, [\d.e-]+ deviations left; residual [\d.e-]+ \(to 0.001\)", capsys.readouterr().out
     )
+
+
+class Quadratic:
+    """Exact gradients and log-evidences of a density whose maximum, at zero, has the log-evidence -7."""
+
+    def log_prior(self, theta):
+        return float(theta[0])
+
+    def fresh(self, seed, theta):
+        return -theta, -7.0 - 0.5 * theta @ theta - self.log_prior(theta)
+
+
+def test_the_evidence_is_that_of_the_point_after_the_last_step():
+    found = _ended(Quadratic(), Climbed(np.array([0.4, -0.3]), np.zeros(2), np.eye(2), 0.0, 3))
+    assert_allclose(found.theta, 0.0, atol=1e-12)
+    assert_allclose(found.log_evidence, -7.0, rtol=1e-12)
 
 
 def test_the_maximum_is_a_trace_for_predictions(model, exact):
