@@ -13,7 +13,7 @@ from matplotlib.figure import Figure
 from scipy.stats import gaussian_kde
 
 from case_studies.iterative.langevin import NAMES
-from case_studies.iterative.study import PRECONDITIONERS, ROWS
+from case_studies.iterative.study import EXPONENTS, PRECONDITIONERS, ROWS
 from pmgp.plots.style import ACCENT, GRAY, WIDTH, style
 
 __all__ = ["chains", "conditions", "errors_over_time", "figure_1", "save", "stopped_solvers"]
@@ -58,11 +58,12 @@ def figure_1(table: pd.DataFrame) -> Figure:
 def _by_preconditioner(ax: Axes, own: pd.DataFrame) -> None:
     colors = plt.get_cmap("tab10")(np.linspace(0.0, 1.0, len(PRECONDITIONERS)))
     for name, color in zip(PRECONDITIONERS, colors, strict=True):
-        line = own[own["preconditioner"] == name].sort_values("log_lengthscale")
+        # A line has a gap where a cell has not been run.
+        line = own[own["preconditioner"] == name].set_index("log_lengthscale").reindex(EXPONENTS)
         ours = name in ("none", "random pivots")
-        ax.plot(line["log_lengthscale"], line["iterations"], color=color, lw=2.5 if ours else 1.2, label=name)
+        ax.plot(line.index, line["iterations"], ".-", color=color, lw=2.5 if ours else 1.2, ms=4, label=name)
         if "authors" in line:
-            ax.plot(line["log_lengthscale"], line["authors"] + 1.0, "x", color=color, ms=5)
+            ax.plot(line.index, line["authors"] + 1.0, "x", color=color, ms=5)
 
 
 def errors_over_time(curves: pd.DataFrame, names: Sequence[str], authors: pd.DataFrame) -> Figure:

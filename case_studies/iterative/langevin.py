@@ -31,6 +31,10 @@ NAMES = ("sigma", "tau", "lambda")
 PROBES = 4
 SPREAD = 2.38 / np.sqrt(len(NAMES))
 """Size of a random walk's steps in posterior deviations, as Roberts, Gelman and Gilks (1997) recommend."""
+FARTHEST = 20.0
+"""Logs beyond which a chain has diverged, and ends."""
+FEWEST = 8
+"""Draws for which effective sizes can be estimated."""
 
 
 class Cell(NamedTuple):
@@ -80,7 +84,7 @@ class Scale:
 
 
 SCALES = {
-    "quick": Scale("quick", 34, 150, 75, 3, 1000, 0.1, 5e-3, 150),
+    "quick": Scale("quick", 34, 150, 75, 3, 1000, 0.02, 5e-3, 100),
     "paper": Scale("paper", 34, 1030, 500, 10, 40_000, 0.1, 1e-4, 400),
 }
 
@@ -109,7 +113,7 @@ class Posterior(NamedTuple):
 
 
 def run_cell(scale: Scale, cell: Cell) -> dict[str, Any]:
-    """Return draws of a chain after those that are dropped, the number of these, effective draws, and seconds."""
+    """Return draws of a chain after those that are dropped, how many were made and dropped, and what they are worth."""
     chosen = stream(scale.seed, "langevin").permutation(len(concrete()[1]))[: scale.rows]
     target, start = _target(np.sort(chosen)), _target(chosen[: scale.subset])
     center = peak(start.both, np.zeros(len(NAMES))).theta
@@ -124,10 +128,12 @@ def run_cell(scale: Scale, cell: Cell) -> dict[str, Any]:
         dropped = len(chain) // 2
     places = np.unique(np.linspace(dropped, len(chain) - 1, scale.kept).astype(int))
     lines = [{"draw": int(place)} | dict(zip(NAMES, np.exp(chain[place]).tolist(), strict=True)) for place in places]
-    effective = effective_sizes(chain[dropped:]).tolist()
+    left = chain[dropped:]
+    effective = effective_sizes(left).tolist() if len(left) >= FEWEST else [1.0] * len(NAMES)
     return {
         "rows": lines,
         "effective": effective,
+        "made": len(chain),
         "dropped": dropped,
         "seconds": time.process_time() - began,
     } | provenance()
@@ -159,4 +165,6 @@ def _langevin(
     for _ in range(scale.iterations):
         gradient = target.likelihood.estimate(rng, state.theta, SOLVERS[method], PROBES) + 1.0 - np.exp(state.theta)
         state = steps.step(rng, state, gradient)
+        if not np.abs(state.theta).max() < FARTHEST:
+            return
         yield state.theta

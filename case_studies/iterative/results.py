@@ -123,7 +123,9 @@ def chain_table(folder: Path, scale: str) -> Table:
 def chain_rows(scale: langevin.Scale, cell: langevin.Cell, result: dict[str, Any]) -> pd.DataFrame:
     """Return the lines of a chain."""
     effective = {f"effective {name}": size for name, size in zip(langevin.NAMES, result["effective"], strict=True)}
-    common = effective | {name: result[name] for name in ("dropped", "seconds")} | scale.settings() | made_by(result)
+    common = (
+        effective | {name: result[name] for name in ("made", "dropped", "seconds")} | scale.settings() | made_by(result)
+    )
     return pd.DataFrame([cell._asdict() | line | common for line in result["rows"]])
 
 

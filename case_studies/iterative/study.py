@@ -31,8 +31,8 @@ from pmgp.core.iterative.solvers import (
 )
 
 __all__ = [
-    "CONCRETE", "PRECONDITIONERS", "ROWS", "SCALES", "Cell", "Group", "Problem", "Scale", "cells", "groups",
-    "iterations", "run_group",
+    "CONCRETE", "EXPONENTS", "PRECONDITIONERS", "ROWS", "SCALES", "Cell", "Group", "Problem", "Scale", "cells",
+    "groups", "iterations", "run_group",
 ]  # fmt: skip
 
 CONCRETE = "concrete"
