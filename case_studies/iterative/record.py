@@ -144,7 +144,7 @@ def _conditions(item: str) -> Entry:
     kept = draws if first else solved
     notes = [
         "The article's shapes and rates are in its picture only, so that ours are others.",
-        f"Condition numbers are between {kept['condition'].min():.1g} and {kept['condition'].max():.1g}.",
+        f"Condition numbers are between {kept['condition'].min():,.0f} and {kept['condition'].max():,.0f}.",
     ]
     if not first:
         notes.append("Trees and anchors, the article's approximate products, are not in the package.")
