@@ -22,10 +22,10 @@ class NumpyTiles:
     Parameters
     ----------
     memory : float
-        Bytes that the elements of K may take: 4 n^2 in float64 and 2 n^2 in float32, as K is symmetric. Float32 is used
-        if memory does not suffice for float64, and if that changes K little beside the noise; residuals are in float64
-        in any case. If memory suffices for neither, elements are computed again for each product, which takes about ten
-        times as long.
+        Bytes that the elements of K may take: 4 n^2 in float64 and 2 n^2 in float32, as K is symmetric. From 4,000
+        points on, or if memory does not suffice for float64, iterations are in float32 if that changes K little beside
+        the noise; residuals are in float64 in any case. If memory suffices for neither, elements are computed again for
+        each product, which takes about ten times as long.
 
     Raises
     ------

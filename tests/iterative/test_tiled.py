@@ -90,6 +90,19 @@ def test_single_precision_where_memory_suffices_for_nothing_else(bands):
     assert covariance.computed == "by NumPy, with K in float64, computed again for each product"
 
 
+def test_single_precision_beside_double_where_memory_suffices_for_both(bands, monkeypatch):
+    """Elements in single precision are those in double precision, rounded."""
+    monkeypatch.setattr(kept, "FEWEST", N)
+    covariance = tiled_covariance("ard", memory=kept.bytes_of(N) + kept.bytes_of(N, np.float32))
+    moments = covariance.moments(THETA)
+    exact, quick = moments.kernel.product(BAR.left), covariance.quick_kernel(moments)
+    monkeypatch.setattr(executor.MomentParts, "tile", None)
+    assert 1e-9 < np.abs(quick.product(BAR.left) - exact).max() < 1e-5
+    assert_array_equal(moments.kernel.product(BAR.left), exact)
+    monkeypatch.setattr(kept, "FEWEST", N + 1)
+    assert_array_equal(covariance.quick_kernel(moments).product(BAR.left), exact)
+
+
 def test_elements_take_the_memory_that_is_said(monkeypatch):
     """That of float64, and little more while they are computed."""
     monkeypatch.undo()
