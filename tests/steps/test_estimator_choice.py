@@ -146,11 +146,6 @@ def test_chains_side_by_side_choose_as_chains_in_sequence(model, step):
     assert_same(sample(model, step, chains=2), sample(model, step, chains=2, cores=2))
 
 
-@pytest.mark.slow
-def test_spawned_workers_choose_alike(model, step):
-    assert_same(sample(model, step, chains=2), sample(model, step, chains=2, cores=2, mp_ctx="spawn"))
-
-
 @pytest.mark.representatives("63")
 @pytest.mark.parametrize("saved", [TUNE - 1, TUNE + 3])
 def test_a_restored_state_and_a_pickled_step_keep_the_choice(model, step, other_step, saved):
