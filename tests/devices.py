@@ -32,14 +32,20 @@ def exponential(inputs: TileInputs, rows: Any, columns: Any) -> Any:
 
 
 def gradients(devices: Any) -> dict[str, np.ndarray]:
-    """Return a product, the gradient of a quadratic form in the scales, and a gradient of two layers from a batch."""
+    """Return what tiles give, and a gradient of two layers from a batch."""
+    X, mesh = np.random.default_rng(0).normal(size=(N, 3)), mesh_of(devices)
+    leaves = jax.tree.leaves(deep_gradient(X, X[:, 0] ** 2, mesh))
+    return by_tiles(devices) | {f"deep {number}": np.asarray(leaf) for number, leaf in enumerate(leaves)}
+
+
+def by_tiles(devices: Any) -> dict[str, np.ndarray]:
+    """Return a product, and the gradient of a quadratic form in the scales."""
     rng, mesh = np.random.default_rng(0), mesh_of(devices)
     X, vectors = rng.normal(size=(N, 3)), rng.normal(size=(N, 2))
     inputs = TileInputs({}, {"scale": np.array([1.0, 2.0, 0.5])}, {"X": X}, {"X": X})
     shared, _, _ = Tiles(exponential, N, 32, mesh).gradient_of_pairs(inputs, vectors, vectors)
     product = within(exponential, N, mesh, inputs, 2, False, 1e9).call(inputs, vectors)
-    deep = {f"deep {number}": leaf for number, leaf in enumerate(jax.tree.leaves(deep_gradient(X, X[:, 0] ** 2, mesh)))}
-    return jax.tree.map(np.asarray, {"product": product, "gradient": shared["scale"], **deep})
+    return {"product": np.asarray(product), "gradient": np.asarray(shared["scale"])}
 
 
 def fitted(devices: Any) -> dict[str, np.ndarray]:

@@ -15,7 +15,7 @@ from numpy.testing import assert_allclose
 jax = pytest.importorskip("jax")
 from pmgp.core.tiles import blocks  # noqa: E402
 from pmgp.core.tiles import products as tiles  # noqa: E402
-from tests.devices import fitted, gradients  # noqa: E402
+from tests.devices import by_tiles, fitted, gradients  # noqa: E402
 from tests.quick_compilation import quick_compilation  # noqa: E402, F401
 
 ROOT = Path(__file__).parent.parent
@@ -86,5 +86,5 @@ def test_a_tile_that_is_lost_is_noticed(monkeypatch, one):
     monkeypatch.setattr(tiles, "pairs", lost)
     jax.clear_caches()
     with jax.enable_x64(True), pytest.raises(AssertionError, match="gradient"):
-        agree(gradients(None), one)
+        agree(by_tiles(None), {name: one[name] for name in ("product", "gradient")})
     jax.clear_caches()

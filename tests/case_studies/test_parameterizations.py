@@ -180,7 +180,7 @@ def test_nothing_is_learned_after_tuning(given_whitened):
 
 def z_score(problem, expected: picture.Picture, scheme, updates=1, first=0) -> float:
     """Distance of the chain's mean of theta from the grid's, in Monte Carlo standard errors of four chains."""
-    scale = dataclasses.replace(TINY, tune=300, draws=4000, checkpoints=(4000,))
+    scale = dataclasses.replace(TINY, tune=300, draws=3000, checkpoints=(3000,))
     mean, _ = picture.moments(expected.marginal, expected.grid)
     chains = [chain(problem, scheme, updates, scale, seed) for seed in range(first, first + 4)]
     means = np.array([one["means"][-1][0] for one in chains])
@@ -216,7 +216,7 @@ def two_unknowns():
 
 def means(problem, scheme) -> tuple[np.ndarray, np.ndarray]:
     """Return the means of theta, and their squared standard errors."""
-    scale = dataclasses.replace(TINY, tune=300, draws=4000, checkpoints=(4000,))
+    scale = dataclasses.replace(TINY, tune=300, draws=3000, checkpoints=(3000,))
     chains = [chain(problem, scheme, 1, scale, seed) for seed in range(4)]
     squared_errors = np.mean([np.array(one["variances"][-1]) / one["ess"] for one in chains], axis=0)
     return np.mean([one["means"][-1] for one in chains], axis=0), squared_errors / len(chains)

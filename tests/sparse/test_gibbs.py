@@ -157,7 +157,7 @@ def gibbs_moments(inducing, **options):
 
 @pytest.mark.slow
 @pytest.mark.parametrize("options", [{}, {"trajectories": 0, "slices": 10}], ids=["trajectories", "slices"])
-def test_with_all_points_as_inducing_inputs_it_agrees_with_the_pseudo_marginal_chain(posterior, options):
+def test_with_all_points_as_inducing_inputs_it_has_the_exact_posterior(posterior, options):
     found = gibbs_moments(X, **options)
     assert min(m.ess for m in found.values()) > 1000
     assert agreement.distance(found, posterior) < 4.0
