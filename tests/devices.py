@@ -61,7 +61,7 @@ def deep_gradient(X: np.ndarray, y: np.ndarray, mesh: Any) -> Any:
     """Return the bound and its gradient from a batch, for two layers."""
     network, likelihood = Network(3, (2, 1), 8), LIKELIHOODS["gaussian"]
     # Away from the start, where some gradients are zero.
-    parameters = jax.tree.map(lambda part: part + 0.3, begin(network, likelihood, "float64", 0.01).parameters)
+    parameters = jax.tree.map(lambda part: part + 0.3, begin(network, likelihood, np.asarray(X, float)).parameters)
     given = [parameters, network.frozen(jax.random.key(1), "float64"), X, y, jax.random.key(2)]
     stage = Stage(1, 3, 40, 0.01, 0, by_rows(mesh))
     return batch_gradient(network, likelihood, stage, *everywhere(given, mesh))

@@ -17,7 +17,8 @@ FILTERS: dict[str, type] = {"data": str, "method": str, "layers": int, "features
 
 def finished(scale: Scale, runs: Path, cell: Cell) -> Result:
     """Return the result of a cell, which is run unless it is there."""
-    return Grid(runs / scale.name, scale.settings(cell)).complete(partial(run, scale), cell).result
+    folder = runs / scale.name
+    return Grid(folder, scale.settings(cell)).complete(partial(run, scale, folder), cell).result
 
 
 def main(words: list[str] | None = None) -> None:

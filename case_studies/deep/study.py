@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 from dataclasses import dataclass
+from pathlib import Path
 from typing import Any, NamedTuple
 
 from case_studies.deep import calibration, composition
@@ -18,6 +19,9 @@ TWO = (*NUMBERS, *LABELS)
 COMPARED = ("RBF", "ARC")
 FEW, MOST = 100, 500
 """Features of a layer, and those for MNIST."""
+HELD_OUT_DIGITS = 10_000
+"""All of them, at any scale."""
+DIGITS = Length(30_000, 2000, 250, {0: 0.003, 4000: 0.001, 16_000: 0.0003})
 
 
 class Cell(NamedTuple):
@@ -46,7 +50,7 @@ class Scale:
     folds : int
         Splits of each data set.
     held_out : int
-        Rows of which errors are computed, at most; a tenth of all rows is held out.
+        Rows of which errors are computed, at most, but for MNIST; a tenth of all rows is held out.
     length, digits : Length
         Of training, and of that on MNIST.
     width : int
@@ -77,19 +81,28 @@ class Scale:
     chain: composition.Chain
     labels: calibration.Budget
 
+    def rows(self, cell: Cell) -> int:
+        """Return the largest number of rows of which errors are computed."""
+        return HELD_OUT_DIGITS if cell.data == "mnist" else self.held_out
+
     def settings(self, cell: Cell) -> dict[str, Any]:
         """Return the settings with which a finished cell must have been made."""
         length = self.digits if cell.data == "mnist" else self.length
-        return {"scale": self.name, "seed": self.seed, "held_out": self.held_out, "length": " ".join(map(str, length))}
+        return {
+            "scale": self.name,
+            "seed": self.seed,
+            "held_out": self.rows(cell),
+            "length": " ".join(map(str, length)),
+        }
 
 
 SCALES = {
     "quick": Scale(
-        "quick", 39, 1, 1000, Length(4000, 500), Length(1500, 300, 1000, 0.003), 50, ("concrete", "eeg"),
+        "quick", 39, 1, 1000, Length(4000, 500), DIGITS, 50, ("concrete", "eeg"),
         (3, 5, 10), (10, 30, 300), (800, 3000), composition.Chain(2, 500, 500), calibration.Budget(800, 2, 200, 400),
     ),
     "paper": Scale(
-        "paper", 39, 3, 5000, Length(30_000, 1000), Length(60_000, 1000, 1000, 0.003), 50, TWO, (3, 5, 10, 20, 30),
+        "paper", 39, 3, 5000, Length(30_000, 1000), DIGITS, 50, TWO, (3, 5, 10, 20, 30),
         (10, 30, 300, 1000), (2000, 10_000), composition.Chain(4, 2000, 2000), calibration.Budget(2000, 4, 500, 2000),
     ),
 }  # fmt: skip
@@ -106,11 +119,12 @@ def cells(scale: Scale) -> list[Cell]:
     rivals = [Cell(name, method, 0, 0, k) for name in TWO for method in RIVALS for k in folds]
     toy = [Cell("composition", method, 2, n, 0) for n in composition.FEATURES for method in composition.METHODS]
     labels = [Cell(name, "calibration", 2, FEW, 0) for name in calibration.NAMES]
-    return [*rivals, *compared, *by_features, *by_depth, *toy, *labels, Cell("mnist", "RBF", 2, MOST, 0)]
+    digits = [Cell("mnist", "RBF", layers, MOST, 0) for layers in (1, 2)]
+    return [*rivals, *compared, *by_features, *by_depth, *toy, *labels, *digits]
 
 
-def run(scale: Scale, cell: Cell) -> dict[str, Any]:
-    """Run one cell; fit for JSON.
+def run(scale: Scale, folder: Path, cell: Cell) -> dict[str, Any]:
+    """Run one cell, whose blocks of steps go into a folder; fit for JSON.
 
     Returns
     -------
@@ -121,7 +135,7 @@ def run(scale: Scale, cell: Cell) -> dict[str, Any]:
         return {"functions": composition.run(cell.method, cell.features, scale.chain, scale.seed)} | provenance()
     if cell.method == "calibration":
         return {"bins": calibration.run(cell.data, scale.labels, scale.seed)} | provenance()
-    split = data.load(cell.data, cell.fold, scale.seed, 0.9, scale.held_out)
+    split = data.load(cell.data, cell.fold, scale.seed, 0.9, scale.rows(cell))
     if cell.method in RIVALS:
         found = RIVALS[cell.method](split, cell.data in LABELS, scale.sizes, scale.seed)
         return {"scores": found} | _size(split) | provenance()
@@ -129,7 +143,7 @@ def run(scale: Scale, cell: Cell) -> dict[str, Any]:
     if cell.data == "mnist":
         given["width"] = scale.width
     length = scale.digits if cell.data == "mnist" else scale.length
-    found = curve(given | METHODS[cell.method], length, split, scale.seed + cell.fold)
+    found = curve(given | METHODS[cell.method], length, split, scale.seed + cell.fold, folder / cell.name)
     return {"curve": found} | _size(split) | provenance()
 
 

@@ -2,9 +2,10 @@
 
 from __future__ import annotations
 
+import json
+import shutil
 import time
 from pathlib import Path
-from tempfile import TemporaryDirectory
 from typing import Any, NamedTuple
 
 import numpy as np
@@ -29,12 +30,12 @@ DRAWS, PIECE = 50, 1000
 
 
 class Length(NamedTuple):
-    """How long a process is trained: steps, steps in a block, rows of a step, and Adam's learning rate."""
+    """How long a process is trained: steps, steps in a block, rows of a step, and Adam's learning rate, or rates."""
 
     steps: int
     block: int
     batch_size: int = 200
-    learning_rate: float = 0.01
+    learning_rate: float | dict[int, float] = 0.01
 
 
 def likelihood_of(name: str) -> str:
@@ -44,8 +45,18 @@ def likelihood_of(name: str) -> str:
     return "probit" if name in LABELS else "gaussian"
 
 
-def curve(given: dict[str, Any], length: Length, data: Data, seed: int) -> list[dict[str, float]]:
-    """Train a process without stopping early, and score it after each block.
+def curve(given: dict[str, Any], length: Length, data: Data, seed: int, folder: Path) -> list[dict[str, float]]:
+    """Train a process without stopping early, and score it after each block, from which a stopped run is resumed.
+
+    Parameters
+    ----------
+    given : dict
+        Arguments of `RandomFeatureGP`.
+    length : Length
+    data : Data
+    seed : int
+    folder : Path
+        Where the finished blocks go, and the state after them.
 
     Returns
     -------
@@ -58,14 +69,22 @@ def curve(given: dict[str, Any], length: Length, data: Data, seed: int) -> list[
         "batch_size": length.batch_size, "learning_rate": length.learning_rate, "evaluate_every": length.block,
         "patience": None, "validation_fraction": min(0.1, 1000 / len(data.y)), "random_state": seed,
     }  # fmt: skip
-    lines, seconds = [], 0.0
-    with TemporaryDirectory() as folder:
-        for steps in range(length.block, length.steps + 1, length.block):
-            clock = time.process_time()
-            process = pmgp.deep.RandomFeatureGP(steps=steps, **arguments)
-            process.fit(data.X, data.y, checkpoint=Path(folder) / "run.npz", progressbar=False)
-            seconds += time.process_time() - clock
-            lines.append(process.history_[-1] | {"seconds": seconds} | scores(process, data))
+    folder.mkdir(parents=True, exist_ok=True)
+    stored, state, working = (folder / name for name in ("curve.json", "state.npz", "working.npz"))
+    lines = json.loads(stored.read_text(encoding="utf-8")) if stored.exists() else []
+    for steps in range(length.block * (len(lines) + 1), length.steps + 1, length.block):
+        working.unlink(missing_ok=True)  # of a block that was stopped, whose seconds are unknown
+        if state.exists():
+            shutil.copy(state, working)
+        clock = time.process_time()
+        process = pmgp.deep.RandomFeatureGP(steps=steps, **arguments)
+        process.fit(data.X, data.y, checkpoint=working, progressbar=False)
+        seconds = time.process_time() - clock + (lines[-1]["seconds"] if lines else 0.0)
+        lines.append(process.history_[-1] | {"seconds": seconds} | scores(process, data))
+        draft = stored.with_suffix(".part")
+        draft.write_text(json.dumps(lines), encoding="utf-8")
+        draft.replace(stored)
+        working.replace(state)
     return lines
 
 

@@ -6,7 +6,7 @@ import numpy as np
 import pandas as pd
 import pytest
 
-from case_studies.deep import calibration, composition, results, rivals, study
+from case_studies.deep import calibration, composition, results, rivals, study, training
 from case_studies.deep.__main__ import main
 from case_studies.deep.study import SCALES, Cell, Scale, cells
 from case_studies.deep.training import Length
@@ -53,7 +53,7 @@ def test_the_study_is_run_once_and_says_which_files_are_absent(folder, monkeypat
     line = {"step": 10, "bound": -1.0, "heldout": -1.1, "seconds": 2.0, "error": 0.5, "nll": 0.9}
     calls = []
 
-    def curve(given, length, split, seed):
+    def curve(given, length, split, seed, folder):
         calls.append(given)
         return [line, line | {"step": 20, "seconds": 2.5}]
 
@@ -89,6 +89,37 @@ def test_rivals_find_a_line_and_a_half_plane(line):
         assert rivals.RIVALS[name](labels, True, (60, 80), 1)["error"] < 0.3
     turned = labels._replace(y_new=1.0 - labels.y_new)
     assert rivals.RIVALS["trees"](turned, True, (60, 80), 1)["error"] > 0.7
+
+
+class Stub:
+    """A process whose fit writes the number of its steps, and fails where it is told to."""
+
+    fails_at = None
+
+    def __init__(self, steps, **given):
+        self.steps = steps
+
+    def fit(self, X, y, checkpoint, progressbar):
+        before = int(checkpoint.read_text()) if checkpoint.exists() else 0
+        checkpoint.write_text(str(self.steps))
+        if self.steps == self.fails_at:
+            raise KeyboardInterrupt
+        self.history_ = [{"step": self.steps, "taken": self.steps - before}]
+
+
+def test_a_curve_that_is_stopped_goes_on_from_its_last_block(line, monkeypatch, tmp_path):
+    """Steps of the block that was stopped are taken again, since their seconds are unknown."""
+    monkeypatch.setattr(training.pmgp.deep, "RandomFeatureGP", Stub)
+    monkeypatch.setattr(training, "scores", lambda process, data: {"error": 1.0})
+    monkeypatch.setattr(Stub, "fails_at", 20)
+    with pytest.raises(KeyboardInterrupt):
+        training.curve({}, Length(30, 10), line, 1, tmp_path)
+    monkeypatch.setattr(Stub, "fails_at", None)
+    found = training.curve({}, Length(30, 10), line, 1, tmp_path)
+    assert [(one["step"], one["taken"]) for one in found] == [(10, 10), (20, 10), (30, 10)]
+    assert np.all(np.diff([one["seconds"] for one in found]) > 0)
+    assert training.curve({}, Length(30, 10), line, 1, tmp_path) == found
+    assert training.curve({}, Length(30, 10), line, 1, tmp_path / "another")[-1]["seconds"] != found[-1]["seconds"]
 
 
 # ---- what is stored

@@ -12,7 +12,7 @@ import pytest
 from pmgp.core.deep.features import KERNELS
 from pmgp.core.deep.likelihoods import LIKELIHOODS
 from pmgp.core.deep.network import Network, normal_divergence
-from pmgp.core.deep.training import bound, latent_draws
+from pmgp.core.deep.training import begin, bound, latent_draws
 
 N = 12
 
@@ -84,7 +84,7 @@ def regression(data, lam=0.3, features=8):
     network = Network(2, (1,), features, omega="prior-fixed")
     frozen = network.frozen(jax.random.key(0), jnp.float64)
     parameters = network.start(jnp.float64) | {"likelihood": [jnp.log(lam)]}
-    Phi = network.layer_features(parameters["theta"][0], parameters["q"][0], frozen[0], X, jax.random.key(1))
+    Phi = network.layer_features(parameters["theta"][0], parameters["q"][0], frozen[0], [X], jax.random.key(1))
     precision = np.eye(2 * features) + Phi.T @ Phi / lam
     mean = np.linalg.solve(precision, Phi.T @ y / lam)[:, None]
     log_sd = -jnp.log(np.diag(precision))[:, None] / 2
@@ -194,14 +194,33 @@ def test_noise_is_new_for_each_member_of_a_batch(data):
     assert correlation(shared) > 10 / np.sqrt(2000)
 
 
+def test_length_scales_start_at_the_distances_between_inputs(data):
+    """In length-scales, half the mean squared distance is one at any scale of X; a start without X is the twin."""
+    X = 30.0 * np.asarray(data[0])
+    network = Network(2, (3, 1), 6)
+    theta = begin(network, LIKELIHOODS["gaussian"], jnp.asarray(X)).parameters["theta"]
+    hidden = np.random.default_rng(5).permutation(np.tile([[1.0], [-1.0]], (len(X) // 2, 3)))
+    layers = (X, np.hstack([hidden, X]))
+
+    def spreads(theta):
+        scales = [np.exp(one["log_lengthscales"]) for one in theta]
+        return [(inputs / scale).var(axis=0).sum() for inputs, scale in zip(layers, scales, strict=True)]
+
+    assert spreads(theta) == pytest.approx([1.0, 1.0])
+    assert min(spreads(network.start(jnp.float64)["theta"])) > 100
+    same = begin(network, LIKELIHOODS["gaussian"], jnp.ones((4, 2))).parameters["theta"]  # no distances at all
+    assert np.isfinite(same[0]["log_lengthscales"]).all()
+
+
 @pytest.mark.parametrize("omega", ["var-fixed", "var-resampled", "prior-fixed"])
 def test_treatments_of_omega(omega, data):
-    """Only resampled frequencies differ between draws; only learned ones are in q."""
+    """Only resampled frequencies differ between draws, in parts of the inputs too; only learned ones are in q."""
     network = Network(2, (1,), 6, omega=omega)
     parameters = perturbed(network)
-    arguments = (parameters["theta"][0], parameters["q"][0], jnp.ones((2, 6)), jnp.asarray(data[0]))
-    one, other = (network.layer_features(*arguments, jax.random.key(seed)) for seed in (1, 2))
-    assert np.array_equal(one, other) == (omega != "var-resampled")
+    arguments, X = (parameters["theta"][0], parameters["q"][0], jnp.ones((2, 6))), jnp.asarray(data[0])
+    one = network.layer_features(*arguments, [X], jax.random.key(1))
+    other = network.layer_features(*arguments, [X[:, :1], X[:, 1:]], jax.random.key(2))
+    assert np.allclose(one, other, atol=1e-12) == (omega != "var-resampled")
     assert ("omega_mean" in parameters["q"][0]) == (omega != "prior-fixed")
 
 

@@ -67,9 +67,11 @@ def test_hyper_parameters_stay_frozen_until_they_are_freed():
 
 
 def test_the_held_out_density_decides_what_is_kept_and_when_training_stops():
-    """A learning rate of zero gives no rise, so training stops after the patience."""
-    process = fitted(steps=2000, learning_rate=0.0, frozen_steps=0, patience=3)
+    """A learning rate that becomes zero gives no further rise, so training stops after the patience."""
+    process = fitted(steps=2000, learning_rate={0: 0.01, 20: 0.0}, frozen_steps=0, patience=3)
     assert len(process.history_) == 4
+    assert len({one["heldout"] for one in process.history_}) == 1
+    assert np.any(process.parameters_["q"][0]["mean"])  # which is zero at the start
     assert len(fitted(validation_fraction=0.0, patience=None).history_) == 2
 
 
@@ -105,6 +107,7 @@ def test_parameters_are_set_and_read_as_in_scikit_learn():
         ({"width": 0}, "width=0"),
         ({"layers": 1.5}, "layers=1.5"),
         ({"samples": {0: 0}}, r"samples\[0\]=0"),
+        ({"learning_rate": {20: 0.1}}, r"learning_rate=\{20: 0.1\}: give a value for step 0 too"),
         ({"kernel": "cosine"}, "kernel='cosine': choose one of rbf"),
         ({"omega": "fixed"}, "omega='fixed'"),
         ({"likelihood": "gauss"}, "likelihood='gauss'"),

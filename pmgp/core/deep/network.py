@@ -6,9 +6,9 @@ the formulas, rows are points: F(l + 1) = Phi(F(l) Omega(l)) W(l), and F(0) = X.
 
 from __future__ import annotations
 
-from collections.abc import Callable
+from collections.abc import Callable, Sequence
 from dataclasses import dataclass
-from itertools import pairwise
+from itertools import accumulate, pairwise
 from typing import Any
 
 import jax
@@ -49,16 +49,20 @@ class Network:
         extra = self.inputs if self.fed_forward else 0
         return [(self.inputs, self.widths[0]), *((below + extra, width) for below, width in pairwise(self.widths))]
 
-    def start(self, dtype: Any) -> dict[str, Any]:
+    def start(self, dtype: Any, spread: float | None = None) -> dict[str, Any]:
         """Return the initial parameters: the prior for Omega, and a narrow normal around zero for W.
 
         Two trees, each with a list over the layers: ``theta`` with log variances and log length-scales, and ``q`` with
-        means and log standard deviations of W and of Omega.
+        means and log standard deviations of W and of Omega. All length-scales of a layer are such that two of its
+        inputs are sqrt(2) of them apart, as the root of their mean squared distance: `spread` is the sum of the
+        variances of X's columns, by default one for each, and processes have a variance of one.
         """
         copies = KERNELS[self.kernel].copies
+        spread = self.inputs if spread is None else spread
         theta, q = [], []
-        for below, width in self.shapes:
-            log_scale = jnp.full(below, jnp.log(below) / 2, dtype)
+        for number, (below, width) in enumerate(self.shapes):
+            variance = self.widths[number - 1] + self.fed_forward * spread if number else spread
+            log_scale = jnp.full(below, jnp.log(variance) / 2, dtype)
             theta.append({"log_variance": jnp.zeros((), dtype), "log_lengthscales": log_scale})
             weights = jnp.zeros((self.features * copies, width), dtype)
             part = {"mean": weights, "log_sd": weights + LOG_SPREAD}
@@ -91,24 +95,29 @@ class Network:
         self, parameters: dict[str, Any], frozen: list[Any], X: Any, key: Any, values: Callable[[Any, Any, Any], Any]
     ) -> tuple[Any, Any]:
         """Return the features and the values of the last layer, where `values` takes Phi, q and a key."""
-        Phi, F = None, X
+        Phi, F = None, None
         layers = zip(parameters["theta"], parameters["q"], frozen, strict=True)
         for number, (theta, q, normals) in enumerate(layers):
             omega_key, weight_key = jax.random.split(jax.random.fold_in(key, number))
-            inputs = jnp.concatenate([F, X], axis=-1) if number and self.fed_forward else F
+            inputs = (X,) if not number else (F, X) if self.fed_forward else (F,)
             Phi = self.layer_features(theta, q, normals, inputs, omega_key)
             F = values(Phi, q, weight_key)
         return Phi, F
 
-    def layer_features(self, theta: Any, q: Any, normals: Any, inputs: Any, key: Any) -> Any:
-        """Return Phi of one layer, shape (n, features times copies)."""
+    def layer_features(self, theta: Any, q: Any, normals: Any, inputs: Sequence[Any], key: Any) -> Any:
+        """Return Phi of one layer, shape (n, features times copies), for arrays whose columns are its inputs.
+
+        Each array has a product of its own, so that no gradient in X is computed, and draws share the product with X.
+        """
         if self.omega == "var-resampled":
             normals = jax.random.normal(key, normals.shape, normals.dtype)
         if self.omega == "prior-fixed":
             omega = jnp.exp(-theta["log_lengthscales"])[:, None] * normals
         else:
             omega = q["omega_mean"] + jnp.exp(q["omega_log_sd"]) * normals
-        return KERNELS[self.kernel].features(inputs @ omega, jnp.exp(theta["log_variance"]))
+        ends = list(accumulate(part.shape[-1] for part in inputs))[:-1]
+        projections = sum(part @ rows for part, rows in zip(inputs, jnp.split(omega, ends), strict=True))
+        return KERNELS[self.kernel].features(projections, jnp.exp(theta["log_variance"]))
 
     def divergence(self, parameters: dict[str, Any]) -> Any:
         """Return KL(q || prior) in nats, for W of all layers and, if it is learned, Omega."""

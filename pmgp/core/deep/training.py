@@ -38,14 +38,13 @@ class TrainingState(NamedTuple):
     moments: dict[str, Any]
 
 
-def begin(network: Network, likelihood: JaxLikelihood, dtype: Any, rate: float) -> TrainingState:
+def begin(network: Network, likelihood: JaxLikelihood, X: Any) -> TrainingState:
     """Return the state before the first step."""
-    parameters = network.start(dtype)
-    parameters["likelihood"] = [jnp.asarray(value, dtype) for value in likelihood.start]
+    parameters = network.start(X.dtype, float(X.var(axis=0).sum()) or None)
+    parameters["likelihood"] = [jnp.asarray(value, X.dtype) for value in likelihood.start]
     groups = _groups(parameters)
-    return TrainingState(
-        jnp.zeros((), jnp.int32), parameters, {name: optax.adam(rate).init(groups[name]) for name in groups}
-    )
+    moments = {name: optax.adam(1.0).init(groups[name]) for name in groups}  # the same at any learning rate
+    return TrainingState(jnp.zeros((), jnp.int32), parameters, moments)
 
 
 @partial(jax.jit, static_argnames=("network", "samples", "local"))

@@ -40,12 +40,16 @@ def likelihood_of(given: str | JaxLikelihood | Callable[[Any, Any], Any]) -> Jax
     return LIKELIHOODS[given]
 
 
-def samples_at(step: int, samples: int | Mapping[int, int]) -> int:
-    """Return the number of Monte Carlo samples at a step: a constant, or a mapping's value at the last step reached."""
-    if not isinstance(samples, Mapping):
-        return samples
-    reached = [start for start in samples if start <= step]
-    return samples[max(reached)] if reached else 1
+def check_schedules(**given: float | Mapping[int, float]) -> None:
+    """Refuse settings by step that lack one for the first step."""
+    for name, values in given.items():
+        if isinstance(values, Mapping) and 0 not in values:
+            raise ValueError(f"{name}={dict(values)!r}: give a value for step 0 too")
+
+
+def value_at(step: int, given: Any) -> Any:
+    """Return a setting at a step: itself, or, of a mapping from steps, the value at the last step reached."""
+    return given[max(start for start in given if start <= step)] if isinstance(given, Mapping) else given
 
 
 def batch_mesh(devices: Any, batch_size: int) -> Any:

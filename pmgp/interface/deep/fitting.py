@@ -18,7 +18,7 @@ from pmgp.core.deep.network import Network
 from pmgp.core.deep.training import Stage, advance, begin, predictive_density
 from pmgp.core.tiles.devices import by_rows, everywhere, here
 from pmgp.interface.deep.checkpoint import load, store
-from pmgp.interface.deep.configuration import samples_at
+from pmgp.interface.deep.configuration import value_at
 
 HELDOUT_SAMPLES = 50
 
@@ -29,7 +29,7 @@ class Plan:
 
     steps: int
     batch_size: int
-    learning_rate: float
+    learning_rate: float | Mapping[int, float]
     frozen_steps: int
     samples: int | Mapping[int, int]
     evaluate_every: int
@@ -38,8 +38,8 @@ class Plan:
     def stage(self, step: int) -> Stage:
         """Return the block of steps that begins at a step and ends at the next evaluation."""
         length = min(self.evaluate_every - step % self.evaluate_every, self.steps - step)
-        samples = samples_at(step, self.samples)
-        return Stage(length, samples, self.batch_size, self.learning_rate, self.frozen_steps)
+        samples, rate = value_at(step, self.samples), value_at(step, self.learning_rate)
+        return Stage(length, samples, self.batch_size, rate, self.frozen_steps)
 
     def ends(self, history: list[dict[str, float]]) -> bool:
         """Return whether all steps are taken, or the held-out density has not risen for `patience` evaluations.
@@ -90,7 +90,7 @@ def train(
 
     An entry of the history has the step, and the bound and the held-out log density in nats per observation.
     """
-    state = begin(problem.network, problem.likelihood, problem.X.dtype, plan.learning_rate)
+    state = begin(problem.network, problem.likelihood, problem.X)
     carried: dict[str, Any] = {"state": state, "best": state.parameters, "score": jnp.asarray(-jnp.inf)}
     problem, carried = problem.everywhere(), everywhere(carried, problem.mesh)
     history: list[dict[str, float]] = []

@@ -21,7 +21,14 @@ from pmgp.core.deep.network import Network
 from pmgp.core.deep.training import density_over_draws, latent_draws, predictive_density
 from pmgp.interface.deep import last_layer as last
 from pmgp.interface.deep.checkpoint import fingerprint
-from pmgp.interface.deep.configuration import batch_mesh, check_choices, check_counts, device_of, likelihood_of
+from pmgp.interface.deep.configuration import (
+    batch_mesh,
+    check_choices,
+    check_counts,
+    check_schedules,
+    device_of,
+    likelihood_of,
+)
 from pmgp.interface.deep.data import checked_inputs, checked_observations
 from pmgp.interface.deep.fitting import Plan, Problem, train
 
@@ -60,8 +67,8 @@ class RandomFeatureGP:
         Whether hidden layers take X as input, in addition to the layer below.
     steps, batch_size : int
         Largest number of steps, and number of observations in each.
-    learning_rate : float
-        Learning rate of Adam.
+    learning_rate : float or dict
+        Learning rate of Adam: a constant, or numbers by the step at which they begin, ``{0: 0.01, 6000: 0.001}``.
     frozen_steps : int
         Steps before hyper-parameters move.
     samples : int or dict
@@ -115,7 +122,7 @@ class RandomFeatureGP:
         fed_forward: bool = True,
         steps: int = 12_000,
         batch_size: int = 200,
-        learning_rate: float = 0.01,
+        learning_rate: float | Mapping[int, float] = 0.01,
         frozen_steps: int = 2000,
         samples: int | Mapping[int, int] = 1,
         validation_fraction: float = 0.1,
@@ -198,6 +205,7 @@ class RandomFeatureGP:
         check_counts(
             **{"samples": samples} if isinstance(samples, int) else {f"samples[{k}]": samples[k] for k in samples}
         )
+        check_schedules(samples=samples, learning_rate=params["learning_rate"])
         check_choices(params["kernel"], params["omega"], params["dtype"])
         if not 0 <= params["validation_fraction"] < 1:
             raise ValueError(f"validation_fraction={params['validation_fraction']}: give a number from 0 to below 1")
