@@ -14,7 +14,7 @@ from matplotlib.figure import Figure
 from case_studies.deep.calibration import WAYS
 from pmgp.plots.style import ACCENT, GRAY, WIDTH, style
 
-__all__ = ["by_depth", "by_features", "calibrations", "functions", "progress", "treatments"]
+__all__ = ["by_depth", "by_features", "calibrations", "digits", "functions", "progress", "treatments"]
 
 RED, ORANGE, GREEN, PURPLE = "#d1495b", "#e0a458", "#66a182", "#7b4b94"
 COLORS = {
@@ -24,6 +24,8 @@ COLORS = {
 TREATMENTS = {"RBF": "var-fixed", "prior-fixed": "prior-fixed", "var-resampled": "var-resampled"}
 """Methods, and names of the treatments of their frequencies."""
 DASHES = {1: "-", 2: "--"}
+ARTICLE_ON_DIGITS = 0.0196
+"""Error of one layer of features with the RBF kernel, on all of MNIST's test digits."""
 
 
 def progress(curves: pd.DataFrame, lines: pd.DataFrame, methods: Sequence[str] = ("RBF", "ARC")) -> Figure:
@@ -54,6 +56,20 @@ def _rivals(axes: Axes, lines: pd.DataFrame, score: str) -> None:
     for name in ("GP", "trees"):
         for value in lines.loc[lines["method"] == name, score]:
             axes.axhline(value, color=COLORS[name], linewidth=1, linestyle=":", label=name)
+
+
+def digits(curves: pd.DataFrame) -> Figure:
+    """Show error and negative log density of MNIST's test digits over processor minutes, and the article's error."""
+    with style():
+        figure, panels = plt.subplots(1, 2, figsize=(WIDTH, 2.8))
+    scores = {"error": "error", "nll": "negative log density"}
+    for axes, (score, label) in zip(panels, scores.items(), strict=True):
+        for layers, group in curves.groupby("layers"):
+            axes.plot(group["seconds"] / 60, group[score], DASHES[layers], marker=".", color=ACCENT)
+        axes.set(xlabel="processor minutes", ylabel=label, xlim=(0, None), ylim=(0, None))
+    panels[0].axhline(ARTICLE_ON_DIGITS, color=GRAY, linestyle=":")
+    panels[0].annotate("the article", (0, ARTICLE_ON_DIGITS), (3, -3), textcoords="offset points", va="top", color=GRAY)
+    return figure
 
 
 def treatments(curves: pd.DataFrame, panels: Sequence[tuple[str, int]]) -> Figure:

@@ -198,7 +198,7 @@ def test_length_scales_start_at_the_distances_between_inputs(data):
     """In length-scales, half the mean squared distance is one at any scale of X; a start without X is the twin."""
     X = 30.0 * np.asarray(data[0])
     network = Network(2, (3, 1), 6)
-    theta = begin(network, LIKELIHOODS["gaussian"], jnp.asarray(X)).parameters["theta"]
+    theta = begin(network, LIKELIHOODS["gaussian"], X).parameters["theta"]
     hidden = np.random.default_rng(5).permutation(np.tile([[1.0], [-1.0]], (len(X) // 2, 3)))
     layers = (X, np.hstack([hidden, X]))
 
@@ -208,7 +208,7 @@ def test_length_scales_start_at_the_distances_between_inputs(data):
 
     assert spreads(theta) == pytest.approx([1.0, 1.0])
     assert min(spreads(network.start(jnp.float64)["theta"])) > 100
-    same = begin(network, LIKELIHOODS["gaussian"], jnp.ones((4, 2))).parameters["theta"]  # no distances at all
+    same = begin(network, LIKELIHOODS["gaussian"], np.ones((4, 2))).parameters["theta"]  # no distances at all
     assert np.isfinite(same[0]["log_lengthscales"]).all()
 
 

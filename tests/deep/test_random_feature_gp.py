@@ -68,8 +68,8 @@ def test_hyper_parameters_stay_frozen_until_they_are_freed():
 
 def test_the_held_out_density_decides_what_is_kept_and_when_training_stops():
     """A learning rate that becomes zero gives no further rise, so training stops after the patience."""
-    process = fitted(steps=2000, learning_rate={0: 0.01, 20: 0.0}, frozen_steps=0, patience=3)
-    assert len(process.history_) == 4
+    process = fitted(steps=2000, learning_rate={0: 0.01, 20: 0.0}, patience=3)
+    assert len(process.history_) == 5  # the first block does not count, as hyper-parameters are frozen
     assert len({one["heldout"] for one in process.history_}) == 1
     assert np.any(process.parameters_["q"][0]["mean"])  # which is zero at the start
     assert len(fitted(validation_fraction=0.0, patience=None).history_) == 2

@@ -6,6 +6,7 @@ the formulas, rows are points: F(l + 1) = Phi(F(l) Omega(l)) W(l), and F(0) = X.
 
 from __future__ import annotations
 
+import math
 from collections.abc import Callable, Sequence
 from dataclasses import dataclass
 from itertools import accumulate, pairwise
@@ -62,7 +63,7 @@ class Network:
         theta, q = [], []
         for number, (below, width) in enumerate(self.shapes):
             variance = self.widths[number - 1] + self.fed_forward * spread if number else spread
-            log_scale = jnp.full(below, jnp.log(variance) / 2, dtype)
+            log_scale = jnp.full(below, math.log(variance) / 2, dtype)
             theta.append({"log_variance": jnp.zeros((), dtype), "log_lengthscales": log_scale})
             weights = jnp.zeros((self.features * copies, width), dtype)
             part = {"mean": weights, "log_sd": weights + LOG_SPREAD}
