@@ -10,6 +10,7 @@ import numpy as np
 import pandas as pd
 from matplotlib.axes import Axes
 from matplotlib.figure import Figure
+from matplotlib.ticker import NullFormatter
 from scipy.stats import gaussian_kde
 
 from case_studies.iterative.langevin import NAMES
@@ -26,32 +27,28 @@ SCORES = {"error": "error", "nll": "negative log density"}
 
 
 def figure_1(table: pd.DataFrame) -> Figure:
-    """Iterations by length-scale: a row for each data set, a column for each variance of the noise that has been run.
+    """Iterations by length-scale: a panel for each data set and variance of the noise that has been run.
 
     `table`: lines of the study, with the authors' iterations as a column, if they are to be shown.
     """
-    names = [name for name in ROWS if name in set(table["data"])]
-    noises = sorted(table["log_noise"].unique(), reverse=True)
-    size = (1.8 + 3.4 * len(noises), 0.8 + 2.8 * len(names))
-    figure, grid = plt.subplots(len(names), len(noises), figsize=size, squeeze=False, sharex=True, sharey=True)
-    for axes, name in zip(grid, names, strict=True):
-        for ax, log_noise in zip(axes, noises, strict=True):
-            own = table[(table["data"] == name) & (table["log_noise"] == log_noise)]
-            if own.empty:
-                ax.axis("off")
-                continue
-            _by_preconditioner(ax, own)
-            ax.set_title(f"{name}, {own['n'].max():,} rows, noise variance 1e{log_noise}", fontsize=9)
+    panels = [
+        (f"{name}, {own['n'].max():,} rows, noise variance 1e{log_noise}", own)
+        for name in ROWS
+        for log_noise, own in sorted(table[table["data"] == name].groupby("log_noise"), reverse=True)
+    ]
+    rows, columns = -(-len(panels) // 3), min(len(panels), 3)
+    size = (1.8 + 3.4 * columns, 3.1 * rows)
+    figure, grid = plt.subplots(rows, columns, figsize=size, squeeze=False, sharey=True, layout="constrained")
+    for ax in grid.ravel()[len(panels) :]:
+        ax.axis("off")
+    for ax, (title, own) in zip(grid.ravel(), panels, strict=False):
+        _by_preconditioner(ax, own)
+        ax.set(yscale="log", xlabel="log10 length-scale", xticks=EXPONENTS)
+        ax.set_title(title, fontsize=9)
+    for axes in grid:
         axes[0].set_ylabel("products with K")
-    for ax in grid.T[0]:
-        ax.set_yscale("log")
-    for ax, below in zip(grid[:-1].ravel(), grid[1:].ravel(), strict=True):
-        ax.xaxis.set_tick_params(labelbottom=not below.axison)
-    for ax in grid.ravel():
-        ax.set_xlabel("log10 length-scale" if ax.axison else "")
-    figure.tight_layout()
     handles, labels = grid[0, 0].get_legend_handles_labels()
-    figure.legend(handles, labels, loc="center left", bbox_to_anchor=(1.0, 0.5), fontsize=8, title="x: the authors'")
+    figure.legend(handles, labels, loc="outside right center", fontsize=8, title="x: the authors'")
     return figure
 
 
@@ -97,6 +94,7 @@ def _over_time(axes: Axes, curves: pd.DataFrame, score: str) -> None:
         axes.plot(later["seconds"], later[score], "o" if single else "-", color=COLORS[method], markersize=5,
                   label=method if fold == 0 else None)  # fmt: skip
     axes.set_xscale("log")
+    axes.xaxis.set_minor_formatter(NullFormatter())
 
 
 def stopped_solvers(table: pd.DataFrame) -> Figure:

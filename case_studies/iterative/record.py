@@ -192,7 +192,7 @@ def _chains() -> Entry:
         findings=_of_chains(results.chain_summary(lines)),
         notes=[f"{lines['n'].max():,} of the 1,030 rows are seen, and chains have {lines['iterations'].max():,} "
                "iterations, where the article has 40,000. Targets have a standard deviation of one; the article does "
-               "not say whether its have. With targets in MPa a threshold of 1 is what 0.06 is here."],
+               "not say whether its have. With targets in MPa a threshold of 1 for their solution is 0.06 here."],
         files=[f"iterative/results/{table.path.name}"],
     )  # fmt: skip
 
