@@ -200,11 +200,11 @@ def _chains() -> Entry:
 def _of_chains(summary: pd.DataFrame) -> list[Finding]:
     mean, deviation = (summary.pivot(index="parameter", columns="method", values=k) for k in ("mean", "deviation"))
     apart = mean.sub(mean[langevin.EXACT], axis=0).abs().div(deviation[langevin.EXACT], axis=0).max()
-    rhat = summary.groupby("method")["R-hat"].max()
+    rhat = summary.groupby("method")["R-hat"].max().dropna()
     return [
         finding
         for method in langevin.METHODS[1:]
-        if method in apart.index
+        if method in rhat.index
         for finding in (
             Finding(
                 f"{method}: means are within a posterior deviation of the exact chain's", bool(apart[method] < 1.0)

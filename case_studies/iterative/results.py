@@ -139,7 +139,8 @@ def chain_summary(lines: pd.DataFrame) -> pd.DataFrame:
             moments = [moments_at(np.log(chain[[name]].to_numpy()[-shortest:]), [shortest]) for chain in chains]
             common = {"method": method, "parameter": name, "mean": own[name].mean(), "deviation": own[name].std()}
             effective = sum(chain[f"effective {name}"].iloc[0] for chain in chains)
-            found.append(common | {"R-hat": float(rhat_at(moments, [shortest])[0, 0]), "effective draws": effective})
+            rhat = float(rhat_at(moments, [shortest])[0, 0]) if len(chains) > 1 else np.nan
+            found.append(common | {"R-hat": rhat, "effective draws": effective})
     return pd.DataFrame(found)
 
 
