@@ -127,6 +127,16 @@ def test_draws_at_each_input_by_itself_do_not():
     assert misfit("iterative", False) > 10.0
 
 
+def test_length_scales_may_be_short():
+    """Squared distances in length-scales have rounding errors then, which differ by the part of K they are in."""
+    short = trace([[1e-3]])
+    found, exact = (
+        pmgp.predict(short, X[:4] + 1e-4, model=MODEL, solver=s, **QUIETLY) for s in ("iterative", "cholesky")
+    )
+    for name in ("mean", "variance"):
+        assert_allclose(found[name], exact[name], atol=2e-3)
+
+
 def test_the_cap_gives_no_prediction():
     solver = pmgp.marginal.Iterative(rank=1, cap=2)
     with pytest.raises(
