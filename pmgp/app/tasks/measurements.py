@@ -53,8 +53,8 @@ class RegressionTask(Task):
         n = problem.train.n
         return [
             f"{n} training points are more than {_exact_rows(problem)}, so that the hyper-parameters are set to their "
-            "maximum, and predictions leave out their uncertainty; systems are solved iteratively, without a "
-            f"factorization (--exact-rows {n} draws the hyper-parameters, with some six hundred factorizations)"
+            "maximum, which iterative solvers find, and predictions leave out their uncertainty "
+            f"(--exact-rows {n} draws the hyper-parameters, with some six hundred factorizations)"
         ]
 
     def drawn(self, problem: Problem) -> Drawn | None:
@@ -70,8 +70,7 @@ class RegressionTask(Task):
 
         import pmgp
 
-        solver = "iterative" if _many(problem) else "auto"
-        found = pmgp.predict(idata, problem.X_test, model=problem.model, solver=solver)
+        found = pmgp.predict(idata, problem.X_test, model=problem.model)
         test, mean, deviation = problem.test, found["mean"].to_numpy(), np.sqrt(found["variance"].to_numpy())
         assert test.y is not None
         low, high = norm(mean, deviation).interval(0.9)
