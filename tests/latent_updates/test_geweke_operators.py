@@ -20,8 +20,7 @@ from tests.latent_updates.chains import BOUND, largest_distance, targets_of, tun
 pytestmark = pytest.mark.slow
 MEAN = np.array([0.4, -0.3, 0.8])
 COVARIANCE = np.array([[1.2, 0.7, 0.2], [0.7, 0.9, 0.4], [0.2, 0.4, 0.5]], order="F")
-STEPS = 3_000
-FEWEST = 1_000
+STEPS = 5_000
 TRANSITIONS = 2
 INDEPENDENT = 200_000
 
@@ -54,7 +53,7 @@ def chain_statistics(operator: Any, model: Model, seed: int) -> np.ndarray:
     f = prior.sample(rng, 1)[0]
     step_size = cautious_step_size(operator, model, rng, f)
     y, target_of = model.draw(rng, f), targets_of(operator, prior, model.likelihood)
-    path = np.empty((max(shortened(operator, STEPS), FEWEST), 2, 3))
+    path = np.empty((shortened(operator, STEPS), 2, 3))
     for row in path:
         target = target_of(y)
         point = operator.init(target, f)
