@@ -90,18 +90,18 @@ class Sampler(NamedTuple):
 
 HMC = HamiltonianMonteCarlo(max_leapfrog=LEAPFROG, learns_mass=False)
 SAMPLERS = {
-    "a": Sampler(RiemannianUpdate("identity", LEAPFROG), 0.35, SufficientScheme(HMC), 0.6, 900),
-    "b": Sampler(RiemannianUpdate("fixed", LEAPFROG), 0.9, SufficientScheme(HMC), 0.6, 900),
-    "c": Sampler(RiemannianUpdate("local", LEAPFROG), 1.0, SufficientScheme(HMC), 0.6, 300),
+    "a": Sampler(RiemannianUpdate("identity", LEAPFROG), 0.35, SufficientScheme(HMC), 0.6, 1500),
+    "b": Sampler(RiemannianUpdate("fixed", LEAPFROG), 0.9, SufficientScheme(HMC), 0.6, 1500),
+    "c": Sampler(RiemannianUpdate("local", LEAPFROG), 1.0, SufficientScheme(HMC), 0.6, 500),
     "d": Sampler(
         RiemannianUpdate("local", LEAPFROG),
         1.0,
         SufficientScheme(RiemannianMonteCarlo(max_leapfrog=LEAPFROG)),
         0.4,
-        150,
+        250,
     ),
-    "e": Sampler(RiemannianUpdate("fixed", LEAPFROG), 0.9, AncillaryScheme(RandomWalk()), 0.5, 900),
-    "f": Sampler(RiemannianUpdate("local", LEAPFROG), 1.0, AncillaryScheme(RandomWalk()), 0.5, 300),
+    "e": Sampler(RiemannianUpdate("fixed", LEAPFROG), 0.9, AncillaryScheme(RandomWalk()), 0.5, 1500),
+    "f": Sampler(RiemannianUpdate("local", LEAPFROG), 1.0, AncillaryScheme(RandomWalk()), 0.5, 500),
 }
 
 

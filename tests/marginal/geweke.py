@@ -194,7 +194,7 @@ def z_score(scheme: PseudoMarginalChain, steps: int, seed: int = 1, approximatio
 
 def change_score(
     scheme: PseudoMarginalChain | None = None,
-    replicates: int = 3000,
+    replicates: int = 6000,
     approximation: Approximation = DEFAULT,
     **settings,
 ) -> float:

@@ -78,7 +78,7 @@ def moments_of(kind: str, approximation: str, estimator: str) -> tuple[np.ndarra
             warnings.simplefilter("ignore", UserWarning)
             step = pmgp.PseudoMarginal(approximation=approximation, estimator=estimator)
             idata = pm.sample(
-                500, tune=400, chains=2, cores=1, step=step, random_seed=5, progressbar=False,
+                800, tune=400, chains=2, cores=1, step=step, random_seed=5, progressbar=False,
                 compute_convergence_checks=False,
             )  # fmt: skip
     log_scale = np.log(idata.posterior["lengthscale"].to_numpy())

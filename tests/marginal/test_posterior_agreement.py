@@ -57,7 +57,7 @@ def pseudo_marginal(crabs):
     with warnings.catch_warnings(), classifier(*crabs):
         warnings.simplefilter("ignore", UserWarning)
         return pm.sample(
-            1500, tune=500, chains=4, cores=2, step=pmgp.PseudoMarginal(), random_seed=1, progressbar=False
+            2500, tune=500, chains=4, cores=2, step=pmgp.PseudoMarginal(), random_seed=1, progressbar=False
         )
 
 
