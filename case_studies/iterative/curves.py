@@ -7,7 +7,7 @@ from functools import partial
 from typing import Any, NamedTuple
 
 from case_studies.iterative.inducing import RIVALS, Rival
-from case_studies.iterative.learning import OPTIMIZERS, Problem, climbed, scored, thinned
+from case_studies.iterative.learning import FOR_NUMBERS, OPTIMIZERS, Problem, climbed, scored, thinned
 from case_studies.tools import data
 from case_studies.tools.data import LABELS
 from case_studies.tools.provenance import provenance
@@ -81,9 +81,9 @@ def cells(scale: Scale) -> list[Cell]:
 
 
 def _methods(name: str) -> list[str]:
-    """Methods for a data set: rivals and `find_map` by solutions are for numbers only."""
+    """Methods for a data set."""
     if name in LABELS:
-        return [method for method in OPTIMIZERS if method != "find_map"]
+        return [method for method in OPTIMIZERS if method not in FOR_NUMBERS]
     return [*OPTIMIZERS, *RIVALS]
 
 

@@ -21,7 +21,7 @@ __all__ = ["chains", "conditions", "errors_over_time", "figure_1", "save", "stop
 
 COLORS = {
     "CHOL": "black", "PCG": ACCENT, "CG": "#d1495b", "find_map": "#7b4b94", "FITC": "#66a182", "PITC": "#e0a458",
-    "VAR": GRAY,
+    "VAR": GRAY, "GPyTorch": "#8d6a4f",
 }  # fmt: skip
 SCORES = {"error": "error", "nll": "negative log density"}
 

@@ -33,7 +33,7 @@ from pmgp.interface.iterative_laplace import LaplaceDensity
 from pmgp.interface.maximum import Objective
 from pmgp.interface.model.taking_apart import take_apart
 
-__all__ = ["OPTIMIZERS", "Clock", "Path", "Problem", "climbed", "scored", "start_of", "thinned"]
+__all__ = ["FOR_NUMBERS", "OPTIMIZERS", "Clock", "Path", "Problem", "climbed", "scored", "start_of", "thinned"]
 
 NOISE = 0.1
 """The variance of the noise at the start, where the others are one."""
@@ -180,6 +180,44 @@ def by_find_map(problem: Problem, seed: int) -> Path:
     return clock.path
 
 
+def by_gpytorch(problem: Problem, seed: int) -> Path:
+    """Climb with Adam along GPyTorch's gradients from conjugate gradients, with its defaults and a step of .1."""
+    import gpytorch
+    import torch
+
+    torch.manual_seed(seed)
+    torch.set_num_threads(1)
+    X, y = (torch.as_tensor(given, dtype=torch.float64) for given in (problem.data.X, problem.data.y))
+    d, likelihood = X.shape[1], gpytorch.likelihoods.GaussianLikelihood()
+    likelihood.noise = NOISE
+
+    class Process(gpytorch.models.ExactGP):  # type: ignore[misc]
+        """A process with mean zero, and the other methods' covariance."""
+
+        def __init__(self) -> None:
+            super().__init__(X, y, likelihood)
+            self.kernel = gpytorch.kernels.ScaleKernel(gpytorch.kernels.RBFKernel(ard_num_dims=d))
+            self.kernel.outputscale, self.kernel.base_kernel.lengthscale = 1.0, 1.0
+
+        def forward(self, x: Any) -> Any:
+            """Return the prior of f."""
+            return gpytorch.distributions.MultivariateNormal(x.new_zeros(len(x)), self.kernel(x))
+
+    process = Process().double().train()
+    evidence = gpytorch.mlls.ExactMarginalLogLikelihood(likelihood.double().train(), process)
+    adam, clock = torch.optim.Adam(process.parameters(), lr=0.1), Clock(problem.budget, start_of(problem))
+    done = False
+    # Up to 800 points it would factorize.
+    with gpytorch.settings.max_cholesky_size(0):
+        while not done:
+            adam.zero_grad()
+            (-evidence(process(X), y)).backward()
+            adam.step()
+            parts = process.kernel.base_kernel.lengthscale[0], process.kernel.outputscale, likelihood.noise[0]
+            done = clock.passed(torch.hstack(parts).log().detach().numpy())
+    return clock.path
+
+
 def _preconditioned(problem: Problem, seed: int) -> Path:
     return by_solutions(problem, seed, int(4 * np.sqrt(len(problem.data.y))))
 
@@ -189,7 +227,10 @@ OPTIMIZERS: dict[str, Callable[[Problem, int], Path]] = {
     "PCG": _preconditioned,
     "CG": lambda problem, seed: by_solutions(problem, seed, 1),
     "find_map": by_find_map,
+    "GPyTorch": by_gpytorch,
 }
+FOR_NUMBERS = ("find_map", "GPyTorch")
+"""Optimizers that are run for numbers only."""
 
 
 def climbed(problem: Problem, method: str, seed: int) -> Path:
