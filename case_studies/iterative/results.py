@@ -80,7 +80,7 @@ def beside_authors(table: pd.DataFrame) -> pd.DataFrame:
 
 def curve_table(folder: Path, scale: str) -> Table:
     """Return where curves of the error over time go, a line for each point."""
-    return Table(folder / f"{scale}_curves.csv", CURVE_KEY, lambda frame: frame.sort_values(CURVE_KEY))
+    return Table(folder / f"{scale}_curves.csv", CURVE_KEY, lambda frame: frame.sort_values(CURVE_KEY), 1)
 
 
 def curve_rows(scale: curves.Scale, cell: curves.Cell, result: dict[str, Any]) -> pd.DataFrame:

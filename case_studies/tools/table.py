@@ -25,11 +25,14 @@ class Table:
         Columns that name a cell.
     order : callable
         Sorts the rows.
+    numbering : int
+        How many of the last columns of the key number the rows of a cell, which a new run replaces together.
     """
 
     path: Path
     key: list[str]
     order: Callable[[pd.DataFrame], pd.DataFrame]
+    numbering: int = 0
 
     def read(self) -> pd.DataFrame:
         """All rows."""
@@ -38,7 +41,9 @@ class Table:
     def merge(self, new: pd.DataFrame) -> None:
         """Put rows into the file, in place of those of the same cells; the other rows stay."""
         if self.path.is_file():
-            new = pd.concat([self.read(), new]).drop_duplicates(self.key, keep="last")
+            old, cell = self.read(), self.key[: len(self.key) - self.numbering]
+            again = pd.MultiIndex.from_frame(old[cell]).isin(pd.MultiIndex.from_frame(new[cell]))
+            new = pd.concat([old[~again], new]).drop_duplicates(self.key, keep="last")
         self.path.parent.mkdir(parents=True, exist_ok=True)
         draft = self.path.with_suffix(".part")
         self.order(new).to_csv(draft, index=False, float_format="%.6g", lineterminator="\n")

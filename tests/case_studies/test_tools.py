@@ -6,6 +6,7 @@ import json
 from typing import NamedTuple
 
 import numpy as np
+import pandas as pd
 import pytest
 from arviz_stats.base import array_stats
 from threadpoolctl import threadpool_info, threadpool_limits
@@ -16,6 +17,7 @@ from case_studies.tools.convergence import moments_at, rhat_at
 from case_studies.tools.effective_size import effective_sizes
 from case_studies.tools.grid import Grid
 from case_studies.tools.ordering import ordering
+from case_studies.tools.table import Table
 
 
 def autoregression(rng: np.random.Generator, draws: int, correlation: float, columns: int = 12) -> np.ndarray:
@@ -169,3 +171,13 @@ def test_a_cell_has_one_core(tmp_path):
         (one,) = Grid(tmp_path, {}).run([Square(6)], threads)
         assert threads() == before
     assert one.result == {"threads": 1}
+
+
+@pytest.mark.parametrize(("numbering", "steps"), [(1, [0, 5]), (0, [0, 2, 5])])
+def test_a_new_run_replaces_the_numbered_rows_of_its_cell_together(tmp_path, numbering, steps):
+    table = Table(tmp_path / "table.csv", ["method", "step"], lambda frame: frame.sort_values("step"), numbering)
+    table.merge(pd.DataFrame({"method": ["a", "a", "b"], "step": [0, 2, 2], "value": 1.0}))
+    table.merge(pd.DataFrame({"method": ["a", "a"], "step": [0, 5], "value": 2.0}))
+    found = table.read()
+    assert list(found["step"][found["method"] == "a"]) == steps
+    assert list(found["value"][found["method"] == "b"]) == [1.0]
