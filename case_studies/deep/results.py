@@ -23,7 +23,7 @@ KEY = list(Cell._fields)
 
 def _table(path: Path, *more: str) -> Table:
     key = [*KEY, *more]
-    return Table(path, key, lambda frame: frame.sort_values(key))
+    return Table(path, key, lambda frame: frame.sort_values(key), len(more))
 
 
 def lines(folder: Path, scale: str) -> Table:

@@ -4,20 +4,18 @@ from __future__ import annotations
 
 from collections.abc import Callable
 from concurrent.futures import Future, ThreadPoolExecutor
-from itertools import combinations_with_replacement
 from threading import Lock
 
 import numpy as np
 from scipy.spatial.distance import cdist
 
-from pmgp.core.iterative.preconditioners import Kernel, consecutive
+from pmgp.core.iterative.preconditioners import Kernel
+from pmgp.interface.covariance.kept import Bands
 
 __all__ = ["Shared", "Stored", "Tiles", "side_by_side"]
 
-WIDTH = 2000
-"""Rows of a block, about."""
 SMALLEST = 1e-300
-"""What is smaller is zero, since arithmetic with numbers close to the smallest is slow."""
+"""Smaller elements are set to zero, since arithmetic with numbers close to the smallest is slow."""
 
 
 class Stored:
@@ -44,26 +42,18 @@ class Stored:
 
 
 class Tiles:
-    """K = exp(-|x - x'|^2 / 2), stored as the blocks on and below its diagonal: 4 n^2 bytes.
+    """K = exp(-|x - x'|^2 / 2), of which half is stored: 4 n^2 bytes.
 
-    `X` (n, d): inputs in units of the length-scale; `width`: number of rows of a block, or a few more.
+    `X` (n, d): inputs in units of the length-scale.
     """
 
-    def __init__(self, X: np.ndarray, width: int = WIDTH) -> None:
+    def __init__(self, X: np.ndarray) -> None:
         self._X, self.size = X, len(X)
-        self._rows = consecutive(len(X), min(width, len(X)))
-        self._tiles = [
-            (low, high, _covariance(X[low], X[high])) for high, low in combinations_with_replacement(self._rows, 2)
-        ]
+        self._bands = Bands.of(lambda rows, columns: _covariance(X[rows], X[columns]), len(X))
 
     def product(self, vectors: np.ndarray) -> np.ndarray:
         """K times columns."""
-        out = np.zeros(vectors.shape)
-        for low, high, tile in self._tiles:
-            out[low] += tile @ vectors[high]
-            if low != high:
-                out[high] += tile.T @ vectors[low]
-        return out
+        return self._bands.product(vectors)
 
     def columns(self, points: np.ndarray) -> np.ndarray:
         """Columns of K."""

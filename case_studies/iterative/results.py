@@ -105,7 +105,7 @@ def truncation_rows(scale: truncation.Scale, cell: truncation.Cell, result: dict
 def condition_table(folder: Path, scale: str) -> Table:
     """Return where condition numbers go, a line for each draw of theta and solver."""
     key = ["shape", "rate", "draw", "solver"]
-    return Table(folder / f"{scale}_conditions.csv", key, lambda frame: frame.sort_values(key[:3], kind="stable"))
+    return Table(folder / f"{scale}_conditions.csv", key, lambda frame: frame.sort_values(key[:3], kind="stable"), 1)
 
 
 def condition_rows(scale: conditioning.Scale, cell: conditioning.Cell, result: dict[str, Any]) -> pd.DataFrame:
@@ -117,7 +117,7 @@ def condition_rows(scale: conditioning.Scale, cell: conditioning.Cell, result: d
 def chain_table(folder: Path, scale: str) -> Table:
     """Return where draws of theta go, a line for each that is kept."""
     key = ["method", "chain", "draw"]
-    return Table(folder / f"{scale}_chains.csv", key, lambda frame: frame.sort_values(key))
+    return Table(folder / f"{scale}_chains.csv", key, lambda frame: frame.sort_values(key), 1)
 
 
 def chain_rows(scale: langevin.Scale, cell: langevin.Cell, result: dict[str, Any]) -> pd.DataFrame:

@@ -10,6 +10,7 @@ from scipy.spatial.distance import cdist
 from case_studies.iterative import figures, results, study
 from case_studies.iterative.kernels import Tiles, side_by_side
 from case_studies.iterative.study import CONCRETE, EXPONENTS, PRECONDITIONERS, SCALES, Cell, Group, Scale, cells
+from pmgp.interface.covariance import kept
 
 WITHIN = 0.2
 PROVENANCE = ("version", "machine", "streams")
@@ -83,12 +84,13 @@ def test_no_convergence_counts_as_the_cap(small):
     assert study.iterations(Scale("small", 1, (-2,), 1, 2, {}), Cell("none", -6, 0), 0) == 2
 
 
-def test_tiles_are_the_matrix():
-    """Blocks that do not divide the rows; half of them would be the twin."""
+def test_tiles_are_the_matrix(monkeypatch):
+    """Bands that do not divide the rows; half of the matrix would be the twin."""
+    monkeypatch.setattr(kept, "HEIGHT", 5)
     rng = np.random.default_rng(2)
     X, v = rng.standard_normal((23, 3)), rng.standard_normal((23, 2))
     K = np.exp(-0.5 * cdist(X, X, "sqeuclidean"))
-    tiles = Tiles(X, 5)
+    tiles = Tiles(X)
     assert tiles.product(v) == pytest.approx(K @ v, abs=1e-12)
     assert np.abs(np.tril(K) @ v - K @ v).max() > 0.1
     assert tiles.columns(np.array([3, 7])) == pytest.approx(K[:, [3, 7]])

@@ -119,6 +119,9 @@ def test_chains_are_run_for_a_store_and_from_given_starts(labels, tmp_path, capl
     settings = QUIET | {"draws": 12, "tune": 12, "chains": 1, "cores": 1}
     with caplog.at_level(logging.INFO, "pymc.pmgp"):
         stored = pmgp.sample(labels, out=tmp_path, **settings)
-    assert "A chain, pmgp.PseudoMarginal(): out and initvals are for chains" in caplog.text
+    assert (
+        "A chain, pmgp.PseudoMarginal(): draws that are stored in out, or begin at initvals, are those of chains"
+        in caplog.text
+    )
     assert chains(stored) == (1, 12)
     assert_array_equal(pmgp.sample(labels, initvals={}, **settings)["posterior"]["f"], stored["posterior"]["f"])

@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Iterator
+from collections.abc import Callable, Iterator
 
 import numpy as np
 
@@ -16,6 +16,7 @@ FEWEST = 4_000
 NEGLIGIBLE = 0.1
 
 Precision = type[np.float64] | type[np.float32]
+Tile = Callable[[slice, slice], np.ndarray]
 
 
 def bytes_of(size: int, precision: Precision = np.float64) -> int:
@@ -30,6 +31,30 @@ def negligible(error: float, noise: np.ndarray) -> tuple[float, bool]:
     return change, bool(change <= NEGLIGIBLE * noise.min())
 
 
+class Bands:
+    """The elements of a symmetric matrix in bands of rows, each from the diagonal on."""
+
+    def __init__(self, bands: list[np.ndarray]) -> None:
+        self._bands = bands
+
+    @classmethod
+    def of(cls, tile: Tile, size: int, precision: Precision = np.float64) -> Bands:
+        """Compute them with `tile`, which returns the elements in some rows and columns, given by slices."""
+        return cls([_band(tile, rows, size, precision) for rows in _bands(size)])
+
+    def rounded(self) -> Bands:
+        """Return the elements in single precision."""
+        return Bands([band.astype(np.float32) for band in self._bands])
+
+    def product(self, vectors: np.ndarray) -> np.ndarray:
+        """Multiply the matrix by columns, (n, k) -> (n, k); sums over bands are in double precision."""
+        total, given = np.zeros(vectors.shape), vectors.astype(self._bands[0].dtype, copy=False)
+        for rows, band in zip(_bands(len(vectors)), self._bands, strict=True):
+            total[rows] += band @ given[rows.start :]
+            total[rows.stop :] += band[:, len(band) :].T @ given[rows]
+        return total
+
+
 class Products:
     """Products of K with columns, (n, k) -> (n, k).
 
@@ -38,20 +63,13 @@ class Products:
 
     def __init__(self, parts: MomentParts, memory: float) -> None:
         self._parts, self._memory = parts, memory
-        self._precision: Precision = np.float64
         self._keeping = bytes_of(len(parts.mean)) <= memory
-        self._bands: list[np.ndarray] = []
+        self._bands: Bands | None = None
 
     @np.errstate(all="ignore")
     def __call__(self, vectors: np.ndarray) -> np.ndarray:
         """Multiply K by columns."""
-        if not self._keeping:
-            return self._parts.product(vectors)
-        total, given = np.zeros(vectors.shape), vectors.astype(self._precision, copy=False)
-        for rows, band in zip(_bands(len(vectors)), self._made(), strict=True):
-            total[rows] += band @ given[rows.start :]
-            total[rows.stop :] += band[:, len(band) :].T @ given[rows]
-        return total
+        return self._elements().product(vectors) if self._keeping else self._parts.product(vectors)
 
     def quick(self, noise: np.ndarray) -> Products:
         """Return products with elements in single precision, if memory suffices for these too and K changes little."""
@@ -60,41 +78,44 @@ class Products:
             return self
         rounded = np.finfo(np.float32).eps / 2.0 * self._parts.diagonal(slice(0, size)).max()
         kept = self._keeping * bytes_of(size) + bytes_of(size, np.float32)
-        return _InSingle(self, self._parts) if kept <= self._memory and negligible(rounded, noise)[1] else self
+        return _Rounded(self) if kept <= self._memory and negligible(rounded, noise)[1] else self
 
     def __str__(self) -> str:
         """Return how products are computed, in words."""
-        elements = f"K in {np.dtype(self._precision).name}"
-        return f"by NumPy, with {elements}, " + ("kept" if self._keeping else "computed again for each product")
+        return "by NumPy, with K in float64, " + ("kept" if self._keeping else "computed again for each product")
 
-    def _made(self) -> list[np.ndarray]:
-        """Return the elements that are kept, by bands of rows."""
-        if not self._bands:
-            self._bands = [self._band(rows) for rows in _bands(len(self._parts.mean))]
+    def _elements(self) -> Bands:
+        if self._bands is None:
+            self._bands = self._computed()
         return self._bands
 
-    def _band(self, rows: slice) -> np.ndarray:
-        """Return the elements of some rows, from the diagonal on."""
-        size = len(self._parts.mean)
-        band = np.empty((rows.stop - rows.start, size - rows.start), self._precision)
-        for start in range(rows.start, size, WIDTH):
-            columns = slice(start, min(start + WIDTH, size))
-            band[:, start - rows.start : columns.stop - rows.start] = self._parts.tile(rows, columns)
-        return band
+    def _computed(self) -> Bands:
+        return Bands.of(self._parts.tile, len(self._parts.mean))
 
 
-class _InSingle(Products):
-    """Products with the elements of others, rounded to single precision."""
+class _Rounded(Products):
+    """Products with the elements of others in single precision, for which there is memory."""
 
-    def __init__(self, exact: Products, parts: MomentParts) -> None:
-        super().__init__(parts, np.inf)
-        self._exact, self._precision = exact, np.float32
+    def __init__(self, exact: Products) -> None:
+        super().__init__(exact._parts, np.inf)
+        self._exact = exact
 
-    def _band(self, rows: slice) -> np.ndarray:
-        if not self._exact._keeping:
-            return super()._band(rows)
-        return self._exact._made()[rows.start // HEIGHT].astype(np.float32)
+    def __str__(self) -> str:
+        return "by NumPy, with K in float32, kept"
+
+    def _computed(self) -> Bands:
+        if self._exact._keeping:
+            return self._exact._elements().rounded()
+        return Bands.of(self._parts.tile, len(self._parts.mean), np.float32)
 
 
 def _bands(size: int) -> Iterator[slice]:
     return (slice(start, min(start + HEIGHT, size)) for start in range(0, size, HEIGHT))
+
+
+def _band(tile: Tile, rows: slice, size: int, precision: Precision) -> np.ndarray:
+    band = np.empty((rows.stop - rows.start, size - rows.start), precision)
+    for start in range(rows.start, size, WIDTH):
+        columns = slice(start, min(start + WIDTH, size))
+        band[:, start - rows.start : columns.stop - rows.start] = tile(rows, columns)
+    return band

@@ -17,8 +17,8 @@ from pmgp.interface.covariance.executor import MomentParts, by_kind
 from pmgp.interface.covariance.program import Program
 from pmgp.interface.graphs.numpy_operations import UnsupportedGraphError
 
-# Relative to the largest covariance: less than a jitter, and more than rounding where inputs are up to some thousand
-# length-scales away from zero.
+# Relative to the largest covariance: less than a jitter, and more than rounding where inputs are up to several
+# thousand length-scales away from zero.
 SAME = 1e-8
 
 Compile = Callable[[list[TensorVariable]], Callable[..., list[np.ndarray]]]

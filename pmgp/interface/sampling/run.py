@@ -289,7 +289,7 @@ def _announcement(recommendation: Recommendation, chained: bool) -> str:
     if not chained:
         return f"{recommendation.name}, {recommendation.call}: {recommendation.reason}"
     methods = recommendation.code if recommendation.calls else "PyMC's NUTS"
-    return f"A chain, {methods}: out and initvals are for chains, so importance sampling from the maximum is not tried"
+    return f"A chain, {methods}: draws that are stored in out, or begin at initvals, are those of chains"
 
 
 def _assembled(model: pm.Model, step: Steps | None, options: dict[str, Any]) -> BlockedStep | CompoundStep:
