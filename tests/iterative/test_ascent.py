@@ -13,7 +13,7 @@ from scipy.optimize import rosen_der
 import pmgp
 from pmgp.core.iterative.ascent import Climbed, climb
 from pmgp.core.iterative.solvers import NotConvergedError
-from pmgp.interface.observed_maximum import _ended
+from pmgp.interface.observed_maximum import _ended, _left_by_gradients
 
 RNG = np.random.default_rng(0)
 N = 200
@@ -103,6 +103,13 @@ def test_the_evidence_is_that_of_the_point_after_the_last_step():
     found = _ended(Quadratic(), Climbed(np.array([0.4, -0.3]), np.zeros(2), np.eye(2), 0.0, 3))
     assert_allclose(found.theta, 0.0, atol=1e-12)
     assert_allclose(found.log_evidence, -7.0, rtol=1e-12)
+
+
+def test_elements_of_the_covariance_take_what_gradients_leave():
+    taken = 1e9 - _left_by_gradients(pmgp.marginal.Iterative(memory=1e9), 200)
+    assert _left_by_gradients(pmgp.marginal.Iterative(memory=1.01 * taken), 200) == pytest.approx(0.01 * taken)
+    with pytest.raises(MemoryError, match="gradients for 200 points take"):
+        _left_by_gradients(pmgp.marginal.Iterative(memory=0.99 * taken), 200)
 
 
 def test_the_maximum_is_a_trace_for_predictions(model, exact):
