@@ -4,7 +4,6 @@ from __future__ import annotations
 
 from collections.abc import Sequence
 
-import arviz
 import numpy as np
 import xarray as xr
 from numpy.typing import ArrayLike
@@ -88,6 +87,8 @@ def rhat_over_iterations(
     >>> bool(rhat["lengthscale"][-1] < 1.1)
     True
     """
+    import arviz
+
     posterior = _posterior(idata, var_names)
     n_chains, n_draws = posterior.sizes["chain"], posterior.sizes["draw"]
     if n_chains < 2 or n_draws < MIN_DRAWS:
@@ -140,6 +141,8 @@ def ess_per_second(idata: xr.DataTree, var_names: Sequence[str] | None = None) -
     >>> found["variable"], found["seconds"], found["ess"] > 200
     ('lengthscale', 2.0, True)
     """
+    import arviz
+
     posterior = _posterior(idata, var_names)
     if posterior.sizes["draw"] < MIN_DRAWS:
         raise ValueError(f"ESS needs {MIN_DRAWS} draws, but there are {posterior.sizes['draw']}")

@@ -234,6 +234,12 @@ def test_compiled_loops_need_no_pymc():
     assert not loaded & {"pymc", "pytensor", "arviz", "xarray"}
 
 
+@pytest.mark.full
+def test_what_samples_loads_no_arviz():
+    """It takes seconds, twice as many where JAX is, and each spawned worker would pay for it."""
+    assert not loaded_by("import pmgp.interface.sampling, pmgp.gp, pmgp.steps") & {"arviz", "matplotlib", "jax"}
+
+
 def test_importing_pmgp_alone_loads_neither():
     assert not loaded_by("import pmgp") & {"pymc", "pytensor", "numpy"}
 

@@ -5,7 +5,6 @@ from __future__ import annotations
 from functools import partial
 from typing import Any, NamedTuple
 
-import arviz as az
 import numpy as np
 import pymc as pm
 import pytensor.tensor as pt
@@ -75,6 +74,8 @@ class Maximum(NamedTuple):
     @property
     def trace(self) -> xr.DataTree:
         """A trace with the point as its only draw, for :func:`pmgp.predict` with multivariate normal observations."""
+        import arviz as az
+
         return az.from_dict({"posterior": {name: np.asarray(value)[None, None] for name, value in self.point.items()}})
 
     def __repr__(self) -> str:

@@ -11,7 +11,6 @@ from __future__ import annotations
 
 from typing import Any
 
-import arviz
 import numpy as np
 import pymc as pm
 import xarray as xr
@@ -118,6 +117,8 @@ def loo(
     """
     if isinstance(particles, bool) or particles < 2 or particles % 2:
         raise ValueError(f"particles must be an even number, at least 2, not {particles}")
+    import arviz
+
     model = pm.modelcontext(model)
     latents = find_together(model, latent)
     _refuse_long(latents[0], int(model.eval_rv_shapes()[latents[0].name][-1]))

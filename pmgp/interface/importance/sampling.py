@@ -14,7 +14,6 @@ from contextlib import contextmanager
 from functools import lru_cache, partial
 from typing import Any
 
-import arviz as az
 import numpy as np
 import pymc as pm
 import xarray as xr
@@ -258,6 +257,8 @@ def _tree(
     attributes: dict[str, Any],
 ) -> xr.DataTree:
     """Return a trace of one chain, with the weighed draws in a group of their own."""
+    import arviz as az
+
     variables = get_default_varnames(model.unobserved_value_vars, include_transformed=False)
     natural = model.compile_fn(variables, inputs=model.value_vars, mode=INTERPRETED, point_fn=True)
     rows = [natural(point) for point in points]

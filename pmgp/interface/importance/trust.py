@@ -5,7 +5,6 @@ from __future__ import annotations
 from typing import NamedTuple
 
 import numpy as np
-from arviz_stats.base import array_stats
 
 from pmgp.core.importance import effective_size
 
@@ -62,6 +61,8 @@ def trust_in(log_weights: np.ndarray) -> Trust:
 
 
 def _pareto_k(log_weights: np.ndarray) -> float:
+    from arviz_stats.base import array_stats
+
     if np.isfinite(log_weights).sum() < FEWEST:
         return np.inf
     if np.ptp(np.sort(log_weights)[-FEWEST:]) == 0.0:

@@ -4,7 +4,6 @@ from __future__ import annotations
 
 from typing import Any
 
-import arviz as az
 import numpy as np
 import pandas as pd
 import pymc as pm
@@ -46,6 +45,8 @@ def compare_with_exact(idata: Any, process: Sparse, *, model: pm.Model | None = 
     ModelError
         If :meth:`Sparse.exact_model` refuses the model.
     """
+    import arviz as az
+
     model = pm.modelcontext(model)
     points = process.points
     if points > LARGEST:

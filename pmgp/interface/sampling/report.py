@@ -9,7 +9,6 @@ from collections.abc import Iterator
 from dataclasses import dataclass
 from typing import NamedTuple
 
-import arviz
 import numpy as np
 import xarray as xr
 
@@ -91,6 +90,8 @@ def convergence(posterior: xr.Dataset) -> Convergence | None:
     left out. An element that never moves within a chain has no effective draws if the chains differ; ArviZ counts all
     of its draws as effective.
     """
+    import arviz
+
     if posterior.sizes["draw"] < MIN_DRAWS:
         return None
     draws = {name: values for variable in posterior.data_vars.values() for name, values in _elements(variable)}
