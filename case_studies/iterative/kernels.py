@@ -32,9 +32,9 @@ class Stored:
         """Columns of K."""
         return self._K[:, points]
 
-    def block(self, where: slice) -> np.ndarray:
-        """A square block on the diagonal."""
-        return self._K[where, where]
+    def block(self, where: slice | np.ndarray) -> np.ndarray:
+        """A square block of K."""
+        return self._K[where][:, where]
 
     def diagonal(self) -> np.ndarray:
         """The diagonal of K."""
@@ -59,8 +59,8 @@ class Tiles:
         """Columns of K."""
         return _covariance(self._X, self._X[points])
 
-    def block(self, where: slice) -> np.ndarray:
-        """A square block on the diagonal."""
+    def block(self, where: slice | np.ndarray) -> np.ndarray:
+        """A square block of K."""
         return _covariance(self._X[where], self._X[where])
 
     def diagonal(self) -> np.ndarray:

@@ -132,8 +132,9 @@ class IterativeDensity:
 
         The indices of the observations must differ.
         """
+        chosen = np.sort(chosen)
         moments, y = self._noisy(theta), np.zeros(self.size)
-        C = moments.kernel.columns(chosen)[chosen] + np.diag(moments.noise[chosen])
+        C = moments.kernel.block(chosen) + np.diag(moments.noise[chosen])
         prior = DensePrior(moments.mean[chosen], np.asfortranarray(C)).factorized()
         log_prior = self._theta_prior(theta)
         if prior is None or not np.isfinite(log_prior):

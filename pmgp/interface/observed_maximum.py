@@ -32,8 +32,9 @@ LARGEST_FACTORIZED = 5_000
 SUBSET = 500
 # Largest distance to the maximum at which a climb ends, in posterior deviations.
 NEAR = 0.05
-# Gradients with fresh probes at the end, whose mean gives the last step, and whose spread gives its error.
-FRESH = 4
+# Gradients with fresh probes at the end, whose mean gives the last step, and whose spread gives its error: so many, and
+# more while the error is larger than this, in posterior deviations along each direction.
+FRESH, MOST_FRESH, LARGEST_ERROR = 4, 12, 0.3
 # Numbers in arrays of n elements: for each column of the preconditioner or subset, and for each right-hand side.
 EACH_COLUMN, EACH_SIDE = 8, 14
 
@@ -83,14 +84,19 @@ def by_solutions(
     """Climb along gradients from solutions of linear systems.
 
     The climb begins at `start`, or at the maximum for some of the points. All of its gradients have the same probes.
-    Then the mean of gradients with fresh probes gives a last step.
+    Then the mean of gradients with fresh probes gives a last step. An interruption ends it with the best theta so far.
 
     Raises NotConvergedError if there is no solution at the start, or at the end.
     """
     climbing = _Climbing(density, prior)
     beginning, inverse = climbing.beginning(start)
-    with _shown(climbing, inverse, progressbar) as gradient:
-        return _ended(climbing, climb(gradient, beginning, inverse, NEAR, max_iterations))
+    try:
+        with _shown(climbing, inverse, progressbar) as gradient:
+            return _ended(climbing, climb(gradient, beginning, inverse, NEAR, max_iterations))
+    except KeyboardInterrupt:
+        if climbing.best is None:
+            raise
+        return climbing.best
 
 
 def density_of(
@@ -119,7 +125,9 @@ class _Climbing:
 
     def __init__(self, density: IterativeDensity, prior: LogPrior) -> None:
         self.density, self._prior = density, prior
+        self.best: ObservedMaximum | None = None
         self._points: np.ndarray | None = None
+        self._made, self._highest = 0, -np.inf
 
     def beginning(self, given: np.ndarray | None) -> tuple[np.ndarray, np.ndarray]:
         """Return where to begin, and a guess of the posterior covariance there, from some of the points."""
@@ -135,13 +143,23 @@ class _Climbing:
 
     def gradient(self, theta: np.ndarray) -> np.ndarray | None:
         """Return the gradient with the same probes and pivots each time, or None, but for the first, without it."""
+        self._made += 1
         if self._points is None:
             self._points = self.density.points(np.random.default_rng(1), theta)
-            return self.fresh(2, theta, self._points)[0]
+            return self._same(theta)
         try:
-            return self.fresh(2, theta, self._points)[0]
+            return self._same(theta)
         except (NotConvergedError, IndefiniteMatrixError):
             return None
+
+    def _same(self, theta: np.ndarray) -> np.ndarray:
+        """Return the gradient, and keep theta if it is the best so far: values with the same probes can be compared."""
+        gradient, log_evidence = self.fresh(2, theta, self._points)
+        value = log_evidence + self.log_prior(theta)
+        if value > self._highest:
+            said = f"{self._made} gradients and an interruption; with start= this point, the search continues"
+            self.best, self._highest = ObservedMaximum(theta, log_evidence, False, said), value
+        return gradient
 
     def log_prior(self, theta: np.ndarray) -> float:
         """Return the part of the density that is not the evidence."""
@@ -155,22 +173,35 @@ class _Climbing:
 
 def _ended(climbing: _Climbing, found: Climbed) -> ObservedMaximum:
     """Take the last step, and say how far from the maximum it may have ended."""
-    made = [climbing.fresh(3 + seed, found.theta) for seed in range(FRESH)]
-    gradients = np.array([gradient for gradient, _ in made])
-    mean, spread = gradients.mean(axis=0), gradients.std(axis=0, ddof=1) / np.sqrt(FRESH)
-    left, error = distance(mean, found.inverse), distance(spread, found.inverse)
-    values = np.array([value for _, value in made])
-    theta, log_evidence, near = found.theta, values.mean(), left < 1.0
+    gradients, values = _fresh(climbing, found)
+    mean, directions = gradients.mean(axis=0), np.sqrt(len(found.theta))
+    left, error = distance(mean, found.inverse), _error(gradients, found)
+    theta, log_evidence, near = found.theta, values.mean(), left < directions
     if near:
         theta = found.theta + found.inverse @ mean
         # A quadratic rises by half the square of the distance; the prior's share of that is known.
         log_evidence += 0.5 * left**2 + climbing.log_prior(found.theta) - climbing.log_prior(theta)
     message = (
-        f"{found.evaluations + FRESH} gradients by conjugate gradients, whose noise moves the maximum by about "
-        f"{error:.2g} posterior standard deviations; the log-evidence has the standard error "
-        f"{values.std(ddof=1) / np.sqrt(FRESH):.2g}"
+        f"{found.evaluations + len(values)} gradients by conjugate gradients, whose noise moves the maximum by about "
+        f"{error:.2g} posterior standard deviations in each direction; the log-evidence has the standard error "
+        f"{values.std(ddof=1) / np.sqrt(len(values)):.2g}"
     )
     return ObservedMaximum(theta, float(log_evidence), bool(near and found.distance <= NEAR), message)
+
+
+def _fresh(climbing: _Climbing, found: Climbed) -> tuple[np.ndarray, np.ndarray]:
+    """Return gradients (k, p) and log-evidences (k,) with fresh probes, as many as the error asks for."""
+    gradients, values = np.empty((0, len(found.theta))), np.empty(0)
+    while len(values) < FRESH or (len(values) < MOST_FRESH and _error(gradients, found) > LARGEST_ERROR):
+        gradient, value = climbing.fresh(3 + len(values), found.theta)
+        gradients, values = np.vstack([gradients, gradient]), np.append(values, value)
+    return gradients, values
+
+
+def _error(gradients: np.ndarray, found: Climbed) -> float:
+    """Return the error of the maximum along each direction, in posterior deviations, from that of a mean gradient."""
+    spread = gradients.std(axis=0, ddof=1) / np.sqrt(len(gradients))
+    return distance(spread, found.inverse) / len(found.theta) ** 0.5
 
 
 @contextmanager

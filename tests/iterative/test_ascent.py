@@ -13,7 +13,7 @@ from scipy.optimize import rosen_der
 import pmgp
 from pmgp.core.iterative.ascent import Climbed, climb
 from pmgp.core.iterative.solvers import NotConvergedError
-from pmgp.interface.observed_maximum import _ended, _left_by_gradients
+from pmgp.interface.observed_maximum import _Climbing, _ended, _left_by_gradients
 
 RNG = np.random.default_rng(0)
 N = 200
@@ -103,6 +103,36 @@ def test_the_evidence_is_that_of_the_point_after_the_last_step():
     found = _ended(Quadratic(), Climbed(np.array([0.4, -0.3]), np.zeros(2), np.eye(2), 0.0, 3))
     assert_allclose(found.theta, 0.0, atol=1e-12)
     assert_allclose(found.log_evidence, -7.0, rtol=1e-12)
+
+
+@pytest.mark.parametrize(("noise", "taken"), [(0.1, 4), (0.7, 7), (5.0, 12)])
+def test_noisy_gradients_are_repeated(noise, taken):
+    class Noisy(Quadratic):
+        def fresh(self, seed, theta):
+            gradient, value = super().fresh(seed, theta)
+            return gradient + (-1.0) ** seed * noise, value
+
+    found = _ended(Noisy(), Climbed(np.array([0.4, -0.3]), np.zeros(2), np.eye(2), 0.0, 3))
+    assert found.message.startswith(f"{3 + taken} gradients")
+
+
+def test_an_interruption_keeps_the_best_point(model, exact, monkeypatch):
+    interrupted = _Climbing.gradient
+
+    def gradient(self, theta):
+        if self._made == 3:
+            raise KeyboardInterrupt
+        return interrupted(self, theta)
+
+    monkeypatch.setattr(_Climbing, "gradient", gradient)
+    start, solver = {"noise": 2.0}, pmgp.marginal.Iterative(rank=60)
+    found = pmgp.find_map(model, start=start, solver=solver)
+    assert not found.converged
+    assert found.message.startswith("3 gradients and an interruption")
+    assert found.point["noise"] < 2.0
+    monkeypatch.undo()
+    continued = pmgp.find_map(model, start=found.point, solver=solver)
+    assert_allclose(log_point(continued), log_point(exact), atol=0.05)
 
 
 def test_elements_of_the_covariance_take_what_gradients_leave():

@@ -70,12 +70,13 @@ class Rectangle:
 
 
 class Gathered:
-    """Some rows of K, and any columns, all different."""
+    """Some rows of K, and any columns, all different; the rows are a slice, or numbers in ascending order."""
 
-    def __init__(self, rows: slice, columns: np.ndarray) -> None:
+    def __init__(self, rows: slice | np.ndarray, columns: np.ndarray) -> None:
         self.rows = rows
         self.columns = columns
-        self.shape = rows.stop - rows.start, len(columns)
+        self._numbers = np.arange(rows.start, rows.stop) if isinstance(rows, slice) else rows
+        self.shape = len(self._numbers), len(columns)
 
     def leaf(self, values: np.ndarray) -> np.ndarray:
         """A part of a matrix, a column, a row or a number."""
@@ -92,8 +93,8 @@ class Gathered:
     def diagonal(self, values: np.ndarray, matrix: np.ndarray) -> np.ndarray:
         """A matrix with the part of a vector added that belongs on the diagonal here."""
         result = np.array(np.broadcast_to(matrix, self.shape))
-        met = self._met()
-        result[self.columns[met] - self.rows.start, met] += values[self.columns[met]]
+        met, rows = self._met()
+        result[rows, met] += values[self.columns[met]]
         return result
 
     def constant(self, value: float) -> np.ndarray:
@@ -102,11 +103,14 @@ class Gathered:
 
     def of_diagonal(self, matrix: np.ndarray) -> tuple[np.ndarray, np.ndarray]:
         """Return the indices of the elements of K's diagonal that are here, and the same elements of a matrix."""
-        met = self._met()
-        return self.columns[met], matrix[self.columns[met] - self.rows.start, met]
+        met, rows = self._met()
+        return self.columns[met], matrix[rows, met]
 
-    def _met(self) -> np.ndarray:
-        return np.flatnonzero((self.columns >= self.rows.start) & (self.columns < self.rows.stop))
+    def _met(self) -> tuple[np.ndarray, np.ndarray]:
+        """Return the places among the columns, and among the rows, of the points that are in both."""
+        places = np.minimum(np.searchsorted(self._numbers, self.columns), len(self._numbers) - 1)
+        met = np.flatnonzero(self._numbers[places] == self.columns)
+        return met, places[met]
 
 
 class OnDiagonal:
@@ -186,6 +190,16 @@ class MomentParts:
         found = np.empty((len(self.mean), len(columns)))
         for rows in bands(*found.shape):
             place = Gathered(rows, columns)
+            found[rows] = np.broadcast_to(run(self._code, self._inputs, place)[-1], place.shape)
+        return found
+
+    def block(self, where: slice | np.ndarray) -> np.ndarray:
+        """Return the covariance of some points, given by a slice or by m numbers in ascending order: (m, m)."""
+        if isinstance(where, slice):
+            return self.rectangle(where, where)
+        found = np.empty((len(where), len(where)))
+        for rows in bands(*found.shape):
+            place = Gathered(where[rows], where)
             found[rows] = np.broadcast_to(run(self._code, self._inputs, place)[-1], place.shape)
         return found
 

@@ -106,9 +106,9 @@ class TiledKernel:
         """Return columns of K: (m,) -> (n, m)."""
         return self._parts.gathered(points)
 
-    def block(self, where: slice) -> np.ndarray:
-        """Return a square block on the diagonal."""
-        return self._parts.rectangle(where, where)
+    def block(self, where: slice | np.ndarray) -> np.ndarray:
+        """Return a square block of K, given by a slice or by numbers in ascending order."""
+        return self._parts.block(where)
 
     def diagonal(self) -> np.ndarray:
         """Return the diagonal of K, of shape (n,)."""
@@ -136,8 +136,8 @@ class NoisyKernel:
         columns[points, np.arange(len(points))] += self._noise[points]
         return columns
 
-    def block(self, where: slice) -> np.ndarray:
-        """Return a square block on the diagonal."""
+    def block(self, where: slice | np.ndarray) -> np.ndarray:
+        """Return a square block of K, given by a slice or by numbers in ascending order."""
         return self._kernel.block(where) + np.diag(self._noise[where])
 
     def diagonal(self) -> np.ndarray:

@@ -128,9 +128,9 @@ class _Noiseless:
         columns[points, np.arange(len(points))] -= self._noise[points]
         return columns
 
-    def block(self, where: slice) -> np.ndarray:
-        """Return a square block on the diagonal."""
-        return self._parts.rectangle(where, where) - np.diag(self._noise[where])
+    def block(self, where: slice | np.ndarray) -> np.ndarray:
+        """Return a square block of K, given by a slice or by numbers in ascending order."""
+        return self._parts.block(where) - np.diag(self._noise[where])
 
     def diagonal(self) -> np.ndarray:
         """Return the diagonal of K: (n,)."""
