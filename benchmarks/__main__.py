@@ -26,6 +26,7 @@ from benchmarks import (
     memory,
     orthants,
     peers,
+    posterior,
     scheme_iterations,
     schemes,
     solutions,
@@ -261,6 +262,13 @@ TABLES: dict[str, tuple[Table, ...]] = {
             "Solutions: processor time of a gradient without a factorization over that of one with it, one core",
             solutions.PROBLEMS,
             lambda names, _: solutions.rows(names),
+        ),
+    ),
+    "posterior": (
+        Table(
+            "Posterior: theta's for thousands of normal observations, time in units of a value, one core",
+            posterior.CASES,
+            lambda names, _: posterior.rows(names),
         ),
     ),
     "accelerator": (

@@ -12,7 +12,10 @@ from numpy.testing import assert_allclose, assert_array_equal
 from scipy.stats import multivariate_normal
 
 import pmgp
-from pmgp.core.importance import StudentMixture, curvature, peak, resampled, student_at
+from pmgp.core.importance import StudentMixture, curvature, newton, peak, resampled, student_at
+from pmgp.core.iterative.solvers import NotConvergedError
+from pmgp.interface.importance import proposals
+from pmgp.interface.importance.targets import MarginalTarget
 from tests.finite_differences import central_differences
 from tests.steps.test_contract import FAST
 from tests.truths import ScaledLowRank
@@ -36,9 +39,59 @@ def test_the_peak_of_a_quadratic_has_its_curvature():
     assert student.degrees_of_freedom == 7.0
 
 
+def test_a_newton_step_ends_at_the_peak_of_a_quadratic():
+    step = newton(quadratic, np.array([1.3, -2.1]))
+    assert_allclose(step.theta, [1.0, -2.0], atol=1e-8)
+    assert_allclose(step.curvature, PRECISION, atol=1e-8)
+    assert_allclose(step.distance, np.sqrt(-quadratic(np.array([1.3, -2.1]))[0]), rtol=1e-8)
+
+
 def test_flat_directions_get_a_scale_of_three():
     student = student_at(np.zeros(3), np.diag([4.0, 0.0, -2.0]))
     assert_allclose(student.factors[0] @ student.factors[0].T, np.diag([0.25, 9.0, 9.0]))
+
+
+@pytest.fixture(scope="module")
+def many():
+    """A regression whose observations are taken for many."""
+    rng = np.random.default_rng(3)
+    X = rng.uniform(-2.0, 2.0, (150, 2))
+    with pm.Model() as model:
+        cov = pm.gp.cov.Matern52(2, ls=pm.LogNormal("lengthscale", 0.0, 1.0, shape=2))
+        y = np.sin(2.0 * X[:, 0]) + 0.3 * rng.standard_normal(150)
+        pm.gp.Marginal(cov_func=cov).marginal_likelihood("y", X, y, sigma=pm.LogNormal("noise", -1.0, 1.0))
+    return model, MarginalTarget(model, model["y"])
+
+
+def counted_proposal(many, monkeypatch):
+    """The proposal for many observations, and how many gradients from factorizations it took."""
+    (model, target), thetas = many, []
+    monkeypatch.setattr(proposals, "LARGEST_FACTORIZED", 100)
+    evidence = target.evidence
+    monkeypatch.setattr(target, "evidence", lambda theta: (thetas.append(theta), evidence(theta))[1])
+    return proposals.proposal_at_maximum(model, target, None, None, False), len(thetas)
+
+
+def test_for_many_observations_few_gradients_are_from_factorizations(many, monkeypatch):
+    proposal, gradients = counted_proposal(many, monkeypatch)
+    assert gradients == 4
+    at = peak(many[1].density, proposal.locations[0]).theta
+    expected = student_at(at, curvature(many[1].density, at))
+    # In posterior deviations, which the factor divides by.
+    assert np.abs(np.linalg.solve(expected.factors[0], proposal.locations[0] - at)).max() < 0.2
+    ratio = np.linalg.solve(expected.factors[0], proposal.factors[0])
+    assert_allclose(np.linalg.svd(ratio, compute_uv=False), 1.0, atol=0.2)
+
+
+@pytest.mark.parametrize("error", [MemoryError, NotConvergedError])
+def test_without_solutions_all_gradients_are_from_factorizations(many, monkeypatch, error):
+    def density_of(*_):
+        raise error
+
+    monkeypatch.setattr(proposals, "density_of", density_of)
+    proposal, gradients = counted_proposal(many, monkeypatch)
+    assert gradients > 10
+    assert np.abs(many[1].density(proposal.locations[0])[1]).max() < 0.1
 
 
 def test_the_search_turns_back_where_there_is_no_density():

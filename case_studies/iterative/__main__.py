@@ -71,11 +71,12 @@ def run_conditions(given: Namespace) -> None:
 
 
 def run_chains(given: Namespace) -> None:
-    """Sample theta with Langevin dynamics and with an exact chain."""
+    """Sample theta with Langevin dynamics, and with an exact chain where it can be afforded."""
     scale = langevin.SCALES[given.scale]
+    chosen = _chosen(given, langevin.cells(scale), at_hand=study.CONCRETE)
     table = results.chain_table(given.out, scale.name)
     compute, rows = partial(langevin.run_cell, scale), partial(results.chain_rows, scale)
-    _run(given, _filtered(given, langevin.cells(scale)), table, lambda _: scale.settings(), compute, rows)
+    _run(given, chosen, table, scale.settings, compute, rows)
 
 
 KINDS = {

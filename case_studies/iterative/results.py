@@ -116,7 +116,7 @@ def condition_rows(scale: conditioning.Scale, cell: conditioning.Cell, result: d
 
 def chain_table(folder: Path, scale: str) -> Table:
     """Return where draws of theta go, a line for each that is kept."""
-    key = ["method", "chain", "draw"]
+    key = ["data", "method", "chain", "draw"]
     return Table(folder / f"{scale}_chains.csv", key, lambda frame: frame.sort_values(key), 1)
 
 
@@ -124,7 +124,10 @@ def chain_rows(scale: langevin.Scale, cell: langevin.Cell, result: dict[str, Any
     """Return the lines of a chain."""
     effective = {f"effective {name}": size for name, size in zip(langevin.NAMES, result["effective"], strict=True)}
     common = (
-        effective | {name: result[name] for name in ("made", "dropped", "seconds")} | scale.settings() | made_by(result)
+        effective
+        | {name: result[name] for name in ("made", "dropped", "seconds")}
+        | scale.settings(cell)
+        | made_by(result)
     )
     return pd.DataFrame([cell._asdict() | line | common for line in result["rows"]])
 

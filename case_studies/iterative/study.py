@@ -32,7 +32,7 @@ from pmgp.core.iterative.solvers import (
 
 __all__ = [
     "CONCRETE", "EXPONENTS", "PRECONDITIONERS", "ROWS", "SCALES", "Cell", "Group", "Problem", "Scale", "cells",
-    "groups", "iterations", "run_group",
+    "groups", "iterations", "run_group", "standardized",
 ]  # fmt: skip
 
 CONCRETE = "concrete"
@@ -227,17 +227,18 @@ def problem_of(scale: Scale, name: str) -> tuple[np.ndarray, np.ndarray]:
         return concrete()
     X, y = data.whole(name)
     chosen = np.sort(stream(scale.seed, "rows", name).permutation(len(y))[: scale.rows.get(name)])
-    return _standardized(X[chosen], y[chosen])
+    return standardized(X[chosen], y[chosen])
 
 
 @lru_cache
 def concrete() -> tuple[np.ndarray, np.ndarray]:
     """Inputs and targets of Concrete, each with mean zero and deviation one."""
     found = datasets.load(CONCRETE)
-    return _standardized(found.X, found.y.astype(float))
+    return standardized(found.X, found.y.astype(float))
 
 
-def _standardized(*arrays: np.ndarray) -> tuple[np.ndarray, ...]:
+def standardized(*arrays: np.ndarray) -> tuple[np.ndarray, ...]:
+    """Return arrays whose columns have mean zero and deviation one."""
     return tuple((a - a.mean(axis=0)) / a.std(axis=0, ddof=1) for a in arrays)
 
 

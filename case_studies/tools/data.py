@@ -17,7 +17,8 @@ __all__ = ["CLASSES", "FILES", "LABELS", "NUMBERS", "Data", "available", "load",
 NUMBERS = {"concrete": "concrete.csv", "powerplant": "powerplant.csv", "protein": "protein.csv.gz"}
 LABELS = {"credit": "credit_german_numeric.csv", "spam": "spam.csv", "eeg": "eeg.csv.gz"}
 CLASSES = {"mnist": "mnist.npz"}
-FILES = NUMBERS | LABELS | CLASSES
+CENSUS = {"census": "census_house8L.csv.gz"}
+FILES = NUMBERS | LABELS | CLASSES | CENSUS
 FARTHEST = 100.0
 """Median absolute deviations beyond which a sensor has failed."""
 
@@ -71,7 +72,7 @@ def load(name: str, fold: int, seed: int, seen: float, held_out: int) -> Data:
 
 
 def whole(name: str) -> tuple[np.ndarray, np.ndarray]:
-    """Return inputs and the last column of one of :data:`NUMBERS` or :data:`LABELS`, as they are in its file."""
+    """Return inputs and the last column of one of :data:`FILES` but MNIST, as they are in its file."""
     table = pd.read_csv(_path(name))
     return table.drop(columns="y").to_numpy(dtype=float), table["y"].to_numpy(dtype=float)
 

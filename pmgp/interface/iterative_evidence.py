@@ -127,6 +127,10 @@ class IterativeDensity:
         by_data = self._covariance.pullback_of_bar(theta, found.covariance, found.mean)
         return self._theta_prior.gradient(theta) + by_data
 
+    def log_prior(self, theta: np.ndarray) -> tuple[float, np.ndarray]:
+        """Return log p(theta) on the unconstrained scale, and its gradient."""
+        return self._theta_prior(theta), self._theta_prior.gradient(theta)
+
     def of_subset(self, theta: np.ndarray, chosen: np.ndarray) -> tuple[float, np.ndarray]:
         """Return log p(theta) plus the log-density of some observations, and its gradient, from a factorization.
 

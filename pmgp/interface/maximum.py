@@ -21,19 +21,14 @@ from pmgp.core.iterative.settings import Iterative, solver_of
 from pmgp.core.marginal.evidence_gradient import evidence_gradient
 from pmgp.core.numerics.threads import suitable_threads, threads_limited
 from pmgp.core.registry import resolve
+from pmgp.interface.climbing import LARGEST_FACTORIZED, density_of
 from pmgp.interface.graphs.compilation import INTERPRETED, CompiledWhenCalled
 from pmgp.interface.importance.targets import MarginalTarget
 from pmgp.interface.model.latent_gaussian import LatentGaussianModel
 from pmgp.interface.model.observed_normal import gaussian_observations, observed_values
 from pmgp.interface.model.points import value_point
 from pmgp.interface.model.taking_apart import take_apart
-from pmgp.interface.observed_maximum import (
-    LARGEST_FACTORIZED,
-    by_factorization,
-    by_solutions,
-    density_of,
-    log_prior_of,
-)
+from pmgp.interface.observed_maximum import by_factorization, by_solutions, log_prior_of
 from pmgp.interface.steps.starts import unusable_start
 
 # The gradient holds only at the fixed point. Fits are therefore tighter than in a chain, which is exact regardless.

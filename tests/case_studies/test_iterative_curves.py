@@ -213,9 +213,9 @@ def test_chains_have_the_moments_of_their_target():
     """A walk and Langevin dynamics on a normal density; deviations that are ten times too large would be seen."""
     rng, target = np.random.default_rng(5), Bell()
     walk = np.array(list(langevin._metropolis(rng, target, np.ones(3), 1500)))
-    scale = langevin.Scale("small", 1, 10, 5, 1, 1500, 0.5, 0.4, 10)
+    extent = langevin.Extent(10, 5, 1, 1500, 0.5, 0.4)
     factor = np.diag(target.deviations)
-    other = np.array(list(langevin._langevin(rng, target, np.ones(3), scale, langevin.METHODS[1], factor)))
+    other = np.array(list(langevin._langevin(rng, target, np.ones(3), extent, langevin.METHODS[1], factor)))
     for chain in (walk[300:], other[300:]):
         assert chain.mean(axis=0) == pytest.approx(np.ones(3), abs=0.15)
         assert chain.std(axis=0) == pytest.approx(target.deviations, rel=0.35)

@@ -13,7 +13,8 @@ from scipy.optimize import rosen_der
 import pmgp
 from pmgp.core.iterative.ascent import Climbed, climb
 from pmgp.core.iterative.solvers import NotConvergedError
-from pmgp.interface.observed_maximum import _Climbing, _ended, _left_by_gradients
+from pmgp.interface.climbing import Climbing, _left_by_gradients
+from pmgp.interface.observed_maximum import _ended
 
 RNG = np.random.default_rng(0)
 N = 200
@@ -117,14 +118,14 @@ def test_noisy_gradients_are_repeated(noise, taken):
 
 
 def test_an_interruption_keeps_the_best_point(model, exact, monkeypatch):
-    interrupted = _Climbing.gradient
+    uninterrupted = Climbing.fresh
 
-    def gradient(self, theta):
-        if self._made == 3:
+    def fresh(self, *arguments):
+        if self.made == 3:
             raise KeyboardInterrupt
-        return interrupted(self, theta)
+        return uninterrupted(self, *arguments)
 
-    monkeypatch.setattr(_Climbing, "gradient", gradient)
+    monkeypatch.setattr(Climbing, "fresh", fresh)
     start, solver = {"noise": 2.0}, pmgp.marginal.Iterative(rank=60)
     found = pmgp.find_map(model, start=start, solver=solver)
     assert not found.converged

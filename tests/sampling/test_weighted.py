@@ -11,7 +11,9 @@ import pytest
 from numpy.testing import assert_array_equal
 
 import pmgp
+from pmgp.interface.importance import sampling
 from pmgp.interface.recommendation import choice
+from pmgp.interface.sampling import weighted
 
 QUIET = {"progressbar": False, "random_seed": 3}
 X = np.linspace(0.0, 3.0, 12)[:, None]
@@ -80,11 +82,14 @@ def test_an_executor_changes_no_draw(conjugate, drawn):
     assert_array_equal(again["posterior"]["shift"], drawn["posterior"]["shift"])
 
 
-def test_more_are_weighed_where_the_first_are_worth_too_few():
-    """The search begins between two modes, and ends there with a wide proposal."""
+def test_more_are_weighed_where_the_first_are_worth_too_few(monkeypatch):
+    """The search begins between two modes, ends there with a wide proposal, and is not repeated."""
+    begun = []
+    monkeypatch.setattr(weighted, "begun", lambda *given: begun.append(sampling.begun(*given)) or begun[-1])
     found = pmgp.sample(regression(np.square), ess=100, **QUIET)
     assert found["importance"].sizes["sample"] > 150
     assert found.attrs["effective_size"] > 100
+    assert len(begun) == 1
 
 
 @pytest.mark.slow

@@ -4,13 +4,14 @@ May import: core.numerics, core.likelihoods, core.gaussians, core.approximations
 """
 
 from pmgp.core.importance.left_out import SiteDensities, log_evidence_left_out
-from pmgp.core.importance.peak import Density, Peak, curvature, peak, student_at
+from pmgp.core.importance.peak import Density, Newton, Peak, curvature, newton, peak, student_at
 from pmgp.core.importance.student_mixture import StudentMixture, fitted
 from pmgp.core.importance.weights import LogMean, effective_size, log_mean, resampled
 
 __all__ = [
     "Density",
     "LogMean",
+    "Newton",
     "Peak",
     "SiteDensities",
     "StudentMixture",
@@ -19,6 +20,7 @@ __all__ = [
     "fitted",
     "log_evidence_left_out",
     "log_mean",
+    "newton",
     "peak",
     "resampled",
     "student_at",

@@ -97,10 +97,38 @@ def curvature(density: Density, theta: np.ndarray, step: float = STEP) -> np.nda
     """
     shifts = step * np.eye(len(theta))
     columns = [(density(theta - shift)[1] - density(theta + shift)[1]) / (2.0 * step) for shift in shifts]
-    found = np.reshape(columns, (len(theta), len(theta)))
+    return _symmetric(columns)
+
+
+def _symmetric(columns: list[np.ndarray]) -> np.ndarray:
+    found = np.reshape(columns, (len(columns), len(columns)))
     if not np.isfinite(found).all():
         raise ValueError("the gradient of the log-density is not finite beside its maximum")
     return 0.5 * (found + found.T)
+
+
+class Newton(NamedTuple):
+    """A step of Newton's method.
+
+    `theta` (dimension,): where it leads; `distance`: its root mean square length over directions, in posterior
+    deviations; `curvature` (dimension, dimension): minus the Hessian where it began.
+    """
+
+    theta: np.ndarray
+    distance: float
+    curvature: np.ndarray
+
+
+def newton(density: Density, theta: np.ndarray, step: float = STEP) -> Newton:
+    """Take a step with the curvature from one-sided differences, which takes one gradient for each direction, and one.
+
+    Raises ValueError if a gradient at `theta` or next to it is not finite.
+    """
+    gradient = density(theta)[1]
+    columns = [(gradient - density(theta + shift)[1]) / step for shift in step * np.eye(len(theta))]
+    found = _symmetric(columns)
+    move = _scale(found) @ gradient
+    return Newton(theta + move, float(np.sqrt(move @ gradient / len(theta))), found)
 
 
 def student_at(theta: np.ndarray, curvature: np.ndarray) -> StudentMixture:
@@ -108,7 +136,12 @@ def student_at(theta: np.ndarray, curvature: np.ndarray) -> StudentMixture:
 
     Directions in which the density is flat, or curved upwards as at a saddle, get a standard deviation of three.
     """
+    factor = np.linalg.cholesky(_scale(curvature))
+    return StudentMixture(np.ones(1), theta[None], factor[None], DEGREES_OF_FREEDOM)
+
+
+def _scale(curvature: np.ndarray) -> np.ndarray:
+    """Return the inverse of the curvature, with a standard deviation of at most three along each direction."""
     values, vectors = np.linalg.eigh(curvature)
     scale = (vectors / np.maximum(values, SMALLEST_CURVATURE)) @ vectors.T
-    factor = np.linalg.cholesky(0.5 * (scale + scale.T))
-    return StudentMixture(np.ones(1), theta[None], factor[None], DEGREES_OF_FREEDOM)
+    return 0.5 * (scale + scale.T)

@@ -70,7 +70,7 @@ def of_symmetric(lower: np.ndarray) -> Weighted:
 
 def of_pairs(left: np.ndarray, right: np.ndarray) -> Weighted:
     """Yield the blocks for the sum of <a, K b> over pairs of vectors, the columns of two arrays of shape (n, k)."""
-    places = intervals(len(left))
+    places = intervals(len(left)) if left.shape[1] else []
     for i, rows in enumerate(places):
         yield Rectangle(rows, rows), left[rows] @ right[rows].T
         for columns in places[i + 1 :]:

@@ -7,39 +7,31 @@ maximized causes no bias; it affects only how many draws the weights are worth.
 
 from __future__ import annotations
 
-import pickle
 import warnings
-from collections.abc import Iterator
-from contextlib import contextmanager
-from functools import lru_cache, partial
 from typing import Any
 
 import numpy as np
 import pymc as pm
 import xarray as xr
-from numpy.random import SeedSequence
 from pymc.util import get_default_varnames
-from rich.progress import Progress, TextColumn, TimeElapsedColumn, track
 
 from pmgp.core.approximations import Approximation
 from pmgp.core.estimators import ApproximateEvidence, Estimator
-from pmgp.core.importance import Density, StudentMixture, curvature, log_mean, peak, resampled, student_at
+from pmgp.core.importance import log_mean, resampled
 from pmgp.core.numerics.threads import suitable_threads, threads_limited
-from pmgp.interface.executors import Cells, Executors
+from pmgp.interface.executors import Executors
 from pmgp.interface.graphs.compilation import INTERPRETED
 from pmgp.interface.importance.proper_prior import improper
-from pmgp.interface.importance.targets import LatentTarget, MarginalTarget, Target, Weighed
+from pmgp.interface.importance.proposals import proposal_at_maximum
+from pmgp.interface.importance.targets import LatentTarget, MarginalTarget, Target
 from pmgp.interface.importance.trust import FEWEST, WORTH_EACH, Trust, trust_in
+from pmgp.interface.importance.weighing import Weighing
 from pmgp.interface.maximum import TIGHT
 from pmgp.interface.model.observed_normal import gaussian_observations
-from pmgp.interface.model.points import value_point
 from pmgp.interface.steps.shared import share
-from pmgp.interface.steps.threads import ThreadShare
 
 # ArviZ's summaries need at least four draws.
 FEWEST_DRAWS = 4
-# Smallest number of tasks for an executor, so that many workers share the work.
-LEAST_TASKS = 32
 
 
 def importance(
@@ -60,8 +52,10 @@ def importance(
     This is for many observations and few hyper-parameters: each draw takes one evaluation of p(y|theta), which for a
     Gaussian likelihood is a single Cholesky factorization. The posterior density, with f integrated out approximately,
     is maximized, and its curvature at the maximum gives the scale of the t. Draws of theta are weighed with unbiased
-    estimates of p(theta, y), so they are exact in the same sense as the chain of :class:`pmgp.PseudoMarginal`. The
-    result states how many draws they are worth; if these are too few, run the chain.
+    estimates of p(theta, y), so they are exact in the same sense as the chain of :class:`pmgp.PseudoMarginal`. For more
+    than 5,000 multivariate normal observations, gradients from iterative solutions of linear systems lead near the
+    maximum, as in :func:`pmgp.find_map`, and factorizations take the last step. The result states how many draws they
+    are worth; if these are too few, run the chain.
 
     Parameters
     ----------
@@ -127,17 +121,33 @@ def importance(
         raise ValueError('estimator="none" estimates nothing, and weights would be biased; use "importance"')
     model = pm.modelcontext(model)
     target = target_of(model, estimator, approximation, latent, compile_kwargs)
+    weighing = begun(model, target, start, executor, random_seed, compile_kwargs, progressbar)
+    weighing.add(draws)
+    trust, dimension = trust_in(weighing.log_weights), weighing.theta.shape[1]
+    if not trust.suffices(dimension):
+        warnings.warn(
+            f"importance sampling from the maximum: {trust.words}; at least {WORTH_EACH * dimension} equal "
+            f"ones are needed for {dimension} hyper-parameters. Sample this model with a chain, pmgp.PseudoMarginal, "
+            "or with NUTS if there are no latent values",
+            stacklevel=2,
+        )
+    return tree_of(model, weighing, trust)
+
+
+def begun(
+    model: pm.Model,
+    target: Target,
+    start: dict[str, Any] | None,
+    executor: Executors | None,
+    random_seed: Any,
+    compile_kwargs: dict[str, Any] | None,
+    progressbar: bool,
+) -> Weighing:
+    """Find the maximum, around which draws can be weighed; see `importance` for the arguments."""
     rng = np.random.default_rng(random_seed)
     with threads_limited(suitable_threads(target.size)):
-        proposal = _proposal(model, target, start, progressbar)
-    theta = proposal.sample(rng, draws)
-    seeds = SeedSequence(rng.integers(2**63)).spawn(draws)
-    found = weigh(target, theta, seeds, executor, progressbar)
-    log_weights = np.array([one.log_joint for one in found]) - proposal.log_density(theta)
-    trust = _trusted(log_weights, theta.shape[1])
-    chosen = _chosen(rng, log_weights, trust)
-    points = [target.unravel(theta[i], found[i].f) for i in chosen]
-    return _tree(model, points, theta, log_weights, _attributes(model, log_weights, trust, theta.shape[1]))
+        proposal = proposal_at_maximum(model, target, start, compile_kwargs, progressbar)
+    return Weighing(target, proposal, rng, executor, progressbar)
 
 
 def target_of(
@@ -156,88 +166,15 @@ def target_of(
     return LatentTarget(parts, smooth, estimator, approximation)
 
 
-def _proposal(model: pm.Model, target: Target, start: dict[str, Any] | None, progressbar: bool) -> StudentMixture:
-    """Return the t distribution at the maximum; warn if the search ended before the maximum."""
-    with _shown(target.density, progressbar) as density:
-        found = peak(density, target.ravel(value_point(model, start)))
-        proposal = student_at(found.theta, curvature(density, found.theta))
-    if not found.converged:
-        warnings.warn(
-            f"the search for the maximum of the posterior ended after {found.evaluations} evaluations: "
-            f"{found.message}; the weights show whether the proposal is good enough",
-            stacklevel=4,
-        )
-    return proposal
-
-
-@contextmanager
-def _shown(density: Density, progressbar: bool) -> Iterator[Density]:
-    """Yield the density with a display of the number of evaluations and the last value."""
-    with Progress(TextColumn("{task.description}"), TimeElapsedColumn(), disable=not progressbar) as progress:
-        task = progress.add_task("Looking for the maximum", total=None)
-
-        def counted(theta: np.ndarray) -> tuple[float, np.ndarray]:
-            value, gradient = density(theta)
-            progress.advance(task)
-            done = int(progress.tasks[0].completed)
-            progress.update(task, description=f"Looking for the maximum: evaluation {done}, log-density {value:.2f}")
-            return value, gradient
-
-        yield counted
-
-
-def weigh(
-    target: Target, theta: np.ndarray, seeds: list[SeedSequence], executor: Executors | None, progressbar: bool
-) -> list[Weighed]:
-    """Weigh draws one after another, or on an executor; each has its own random numbers."""
-    if executor is None:
-        shown = track(zip(theta, seeds, strict=True), "Weighing", total=len(theta), disable=not progressbar)
-        return [_weighed(target, one, seed) for one, seed in shown]
-    sent, found = pickle.dumps(target), dict[str, list[Weighed]]()
-    parts = np.array_split(np.arange(len(theta)), min(LEAST_TASKS, len(theta)))
-    calls = {
-        f"draws {i[0]} to {i[-1]}": partial(_received_and_weighed, sent, theta[i], seeds[i[0] : i[-1] + 1])
-        for i in parts
-    }
-    Cells(calls, found.__setitem__, "Nothing is kept: make the same call again").run(executor, "Weighing", progressbar)
-    return [one for name in calls for one in found[name]]
-
-
-def _received_and_weighed(sent: bytes, theta: np.ndarray, seeds: list[SeedSequence]) -> list[Weighed]:
-    return [_weighed(_received(sent), one, seed) for one, seed in zip(theta, seeds, strict=True)]
-
-
-@lru_cache(maxsize=1)
-def _received(sent: bytes) -> Target:
-    """Return a target from another process, whose functions are compiled once for all tasks of a worker."""
-    return pickle.loads(sent)
-
-
-def _weighed(target: Target, theta: np.ndarray, seed: SeedSequence) -> Weighed:
-    with ThreadShare.default().limited(target.size):
-        return target.weighed(np.random.default_rng(seed), theta)
-
-
-def _trusted(log_weights: np.ndarray, dimension: int) -> Trust:
-    if not np.isfinite(log_weights).any():
-        raise ValueError(
-            "all weights vanish: p(y|theta) could not be computed, or is zero, at all draws around the maximum; "
-            "sample the model with pmgp.PseudoMarginal, whose errors name the reason"
-        )
-    trust = trust_in(log_weights)
-    if not trust.suffices(dimension):
-        warnings.warn(
-            f"importance sampling from the maximum: {trust.words}; at least {WORTH_EACH * dimension} equal "
-            f"ones are needed for {dimension} hyper-parameters. Sample this model with a chain, pmgp.PseudoMarginal, "
-            "or with NUTS if there are no latent values",
-            stacklevel=3,
-        )
-    return trust
-
-
-def _chosen(rng: np.random.Generator, log_weights: np.ndarray, trust: Trust) -> np.ndarray:
-    """Return indices of draws by weight in random order, as many as the weights are worth."""
-    return rng.permutation(resampled(rng, log_weights, max(int(trust.effective_size), FEWEST_DRAWS)))
+def tree_of(model: pm.Model, weighing: Weighing, trust: Trust) -> xr.DataTree:
+    """Return a trace of draws that are chosen by weight, with the weighed draws in a group of their own."""
+    size = max(int(trust.effective_size), FEWEST_DRAWS)
+    chosen = weighing.rng.permutation(resampled(weighing.rng, weighing.log_weights, size))
+    theta, found = weighing.theta, weighing.weighed
+    points = [weighing.target.unravel(theta[i], found[i].f) for i in chosen]
+    return _tree(
+        model, points, theta, weighing.log_weights, _attributes(model, weighing.log_weights, trust, theta.shape[1])
+    )
 
 
 def _attributes(model: pm.Model, log_weights: np.ndarray, trust: Trust, dimension: int) -> dict[str, Any]:

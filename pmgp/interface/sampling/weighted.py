@@ -4,7 +4,6 @@ from __future__ import annotations
 
 import logging
 import warnings
-from functools import partial
 from math import ceil
 from typing import Any
 
@@ -12,7 +11,8 @@ import pymc as pm
 import xarray as xr
 
 from pmgp.interface.executors import Executors
-from pmgp.interface.importance.sampling import importance
+from pmgp.interface.importance.sampling import begun, target_of, tree_of
+from pmgp.interface.importance.trust import FEWEST, trust_in
 from pmgp.interface.sampling.drawing import REPORT
 
 _log = logging.getLogger("pymc.pmgp")
@@ -20,7 +20,7 @@ _log = logging.getLogger("pymc.pmgp")
 WEIGHED = 1.5
 """Draws that are weighed for each one that is needed: near a normal posterior .6 to .8 of them are effective."""
 MARGIN = 1.1
-"""Factor for a second attempt, since the share of effective draws varies."""
+"""Factor for the draws that are added, since the share of effective ones varies."""
 
 
 def weighted(
@@ -35,32 +35,29 @@ def weighted(
 ) -> xr.DataTree | None:
     """Draw by importance sampling from the maximum of the posterior.
 
-    If the first draws can be trusted but are worth fewer than `needed`, a larger number is made once. The result is
+    If the first draws can be trusted but are worth fewer than `needed`, more are added once. The result is
     None if the weights cannot be trusted, or are worth too few draws; a message gives the diagnosis.
     """
     try:
         with warnings.catch_warnings():
             warnings.simplefilter("ignore", UserWarning)
-            draw = partial(
-                importance,
-                model,
-                random_seed=random_seed,
-                executor=executor,
-                compile_kwargs=compile_kwargs,
-                progressbar=progressbar,
-            )
-            draws = ceil(WEIGHED * needed)
-            found = draw(draws=draws)
-            effective = found.attrs["effective_size"]
-            if found.attrs["trusted"] and effective < needed:
-                found = draw(draws=ceil(MARGIN * draws * needed / effective))
+            target = target_of(model, "auto", "ep", None, compile_kwargs)
+            weighing = begun(model, target, None, executor, random_seed, compile_kwargs, progressbar)
+            draws = max(ceil(WEIGHED * needed), FEWEST)
+            weighing.add(draws)
+            trust = trust_in(weighing.log_weights)
+            dimension = weighing.theta.shape[1]
+            if trust.suffices(dimension) and trust.effective_size < needed:
+                weighing.add(ceil((MARGIN * needed / trust.effective_size - 1.0) * draws))
+                trust = trust_in(weighing.log_weights)
     except ValueError as error:
         words, trusted = str(error), False
     else:
-        words, trusted = found.attrs["words"], bool(found.attrs["trusted"])
+        words, trusted = trust.words, trust.suffices(dimension)
     if not quiet:
         _log.info(f"Importance sampling from the maximum: {words}" + ("" if trusted else ". A chain is run instead"))
     if not trusted:
         return None
+    found = tree_of(model, weighing, trust)
     found.attrs[REPORT] = words
     return found

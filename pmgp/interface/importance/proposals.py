@@ -1,0 +1,92 @@
+"""The proposal of importance sampling: a t distribution at the maximum of theta's posterior.
+
+For many multivariate normal observations, gradients from solutions of linear systems lead near the maximum, and those
+from factorizations give the curvature and the last step there.
+"""
+
+from __future__ import annotations
+
+import warnings
+from collections.abc import Iterator
+from contextlib import contextmanager
+from typing import Any
+
+import numpy as np
+import pymc as pm
+from rich.progress import Progress, TextColumn, TimeElapsedColumn
+
+from pmgp.core.importance import Density, StudentMixture, curvature, newton, peak, student_at
+from pmgp.core.iterative.settings import Iterative
+from pmgp.core.iterative.solvers import IndefiniteMatrixError, NotConvergedError
+from pmgp.interface.climbing import LARGEST_FACTORIZED, Climbing, density_of
+from pmgp.interface.importance.targets import MarginalTarget, Target
+from pmgp.interface.model.latent_gaussian import ModelError
+from pmgp.interface.model.points import value_point
+
+# Iterations of BFGS along estimated gradients.
+MOST_ITERATIONS = 200
+
+
+def proposal_at_maximum(
+    model: pm.Model,
+    target: Target,
+    start: dict[str, Any] | None,
+    compile_kwargs: dict[str, Any] | None,
+    progressbar: bool,
+) -> StudentMixture:
+    """Return the t distribution at the maximum; warn if the search ended before the maximum.
+
+    Raises ValueError if the density is not finite at the start.
+    """
+    near = None
+    if isinstance(target, MarginalTarget) and target.size > LARGEST_FACTORIZED:
+        near = _near_maximum(model, target, start, compile_kwargs, progressbar)
+    with _shown(target.density, progressbar) as density:
+        if near is not None:
+            step = newton(density, near)
+            if step.distance < 1.0:
+                return student_at(step.theta, step.curvature)
+        found = peak(density, target.ravel(value_point(model, start)) if near is None else near)
+        proposal = student_at(found.theta, curvature(density, found.theta))
+    if not found.converged:
+        warnings.warn(
+            f"the search for the maximum of the posterior ended after {found.evaluations} evaluations: "
+            f"{found.message}; the weights show whether the proposal is good enough",
+            stacklevel=4,
+        )
+    return proposal
+
+
+def _near_maximum(
+    model: pm.Model,
+    target: MarginalTarget,
+    start: dict[str, Any] | None,
+    compile_kwargs: dict[str, Any] | None,
+    progressbar: bool,
+) -> np.ndarray | None:
+    """Return theta near the maximum, or None if solutions of linear systems cannot lead there."""
+    try:
+        density = density_of(model, target.size, Iterative(), compile_kwargs)
+        climbing = Climbing(density, density.log_prior)
+        with climbing.shown(progressbar):
+            return climbing.climb(
+                None if start is None else target.ravel(value_point(model, start)), MOST_ITERATIONS
+            ).theta
+    except (ModelError, MemoryError, NotConvergedError, IndefiniteMatrixError):
+        return None
+
+
+@contextmanager
+def _shown(density: Density, progressbar: bool) -> Iterator[Density]:
+    """Yield the density with a display of the number of evaluations and the last value."""
+    with Progress(TextColumn("{task.description}"), TimeElapsedColumn(), disable=not progressbar) as progress:
+        task = progress.add_task("Looking for the maximum", total=None)
+
+        def counted(theta: np.ndarray) -> tuple[float, np.ndarray]:
+            value, gradient = density(theta)
+            progress.advance(task)
+            done = int(progress.tasks[0].completed)
+            progress.update(task, description=f"Looking for the maximum: evaluation {done}, log-density {value:.2f}")
+            return value, gradient
+
+        yield counted
