@@ -155,6 +155,7 @@ def chains(table: pd.DataFrame) -> Figure:
             for _, chain in own.groupby("chain"):
                 trace.plot(chain["draw"], chain[name], color=colors[method], linewidth=0.7)
         density.set(xscale="log", xlabel=name, yticks=[])
+        density.xaxis.set_minor_formatter(NullFormatter())
         trace.set(yscale="log", xlabel="iteration", ylabel=name)
     above[0].set_ylabel("density of the log")
     figure.legend(*above[0].get_legend_handles_labels(), loc="outside upper center", ncols=2)
