@@ -1,4 +1,4 @@
-"""Times on a device of JAX, beside NumPy and LAPACK: a sweep, the exact chain, inducing inputs, products, and depth.
+"""Times on a device of JAX, beside NumPy and LAPACK: a sweep, exact chains, inducing inputs, products, and depth.
 
 Without an accelerator the device is the CPU, and the rows say so. There JAX has one thread, and the clock is that of
 the process; elsewhere it is that of the wall, and data sets go up to 20,000 points.
@@ -20,7 +20,7 @@ from benchmarks import tiles
 from benchmarks.iteration import lapack_seconds
 from benchmarks.problems import synthetic
 
-__all__ = ["chain_row", "classes_row", "deep_row", "product_row", "rows", "sweep_row"]
+__all__ = ["chain_row", "chains_row", "classes_row", "deep_row", "product_row", "rows", "sweep_row"]
 
 ON_CPU, ELSEWHERE = (400, 1000), (400, 2000, 5000, 20_000)
 # Points and inducing inputs for ten classes; elsewhere those of MNIST.
@@ -48,6 +48,7 @@ def rows() -> Iterator[dict[str, Any]]:
         # The chain with a thousand points takes minutes on a CPU.
         for n in sizes[:1] if on_cpu else sizes:
             yield _with_device(chain_row(n, clock), name)
+        yield _with_device(chains_row(clock), name)
         classes = classes_row(*(CLASSES_ON_CPU if on_cpu else CLASSES_ELSEWHERE), clock)
         for row in (classes, product_row(clock), deep_row(clock)):
             yield _with_device(row, name)
@@ -88,6 +89,24 @@ def chain_row(n: int, clock: Clock) -> dict[str, Any]:
     seconds = _iteration("jax", n, clock)
     numpy = _iteration("numpy", n, clock) if n <= COMPARED else np.nan
     return _row("iteration of the chain", n, seconds, "NumPy's, one core", numpy)
+
+
+def chains_row(clock: Clock, n: int = 100, number: int = 64) -> dict[str, Any]:
+    """An iteration of many exact chains in one program, beside as many iterations of NumPy's chain."""
+    from pmgp.interface.dense_jax.chains import Settings, VectorizedChains
+    from pmgp.interface.model.taking_apart import take_apart
+
+    model = synthetic(n).model()
+    settings = Settings(pmgp.approximations.ExpectationPropagation(), 64, 1, 1, 0.25, None, None)
+    chains, rng = VectorizedChains(model, take_apart(model), number, settings), np.random.default_rng(1)
+    made, times, start = chains.iterations(rng, chains.started(rng), TUNE, REPETITIONS), [], clock()
+    for _ in made:
+        times.append(clock() - start)
+        start = clock()
+    seconds = float(np.median(times[TUNE + 1 :]))
+    return _row(
+        f"iteration of {number} chains", n, seconds, "NumPy's, one core", number * _iteration("numpy", n, clock)
+    )
 
 
 def _iteration(backend: str, n: int, clock: Clock) -> float:

@@ -5,6 +5,7 @@ The choice of the component does not depend on the position, so each component h
 
 from __future__ import annotations
 
+from collections.abc import Sequence
 from dataclasses import dataclass, replace
 from typing import ClassVar, NamedTuple
 
@@ -124,7 +125,7 @@ class IndependenceMixture:
         if learned.visited is not None:
             proposal = proposal.emulating(learned.visited)
         largest = BOUNDS_OF_INDEPENDENCE[1] if proposal.emulator is None else LARGEST_EMULATED
-        independence = _weight(*learned.rates, proposal.dimension, largest)
+        independence = independent_share(*learned.rates, proposal.dimension, largest)
         return LearnedMixture.fixed(replace(proposal, independence=independence))
 
 
@@ -137,8 +138,10 @@ def _visiting(learned: LearnedMixture, proposal: AdaptiveProposal, info: Transit
     return proposal.emulating(learned.visited) if begins else proposal
 
 
-def _weight(walk: tuple[float, ...], independent: tuple[float, ...], dimension: int, largest: float) -> float:
-    """Return the share of independent proposals."""
+def independent_share(
+    walk: Sequence[float], independent: Sequence[float], dimension: int, largest: float = BOUNDS_OF_INDEPENDENCE[1]
+) -> float:
+    """Return the share of independent proposals, from the acceptance rates of both components."""
     if not independent:
         return 0.0
     gain = _independent_efficiency(float(np.mean(independent)))

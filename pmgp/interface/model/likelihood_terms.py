@@ -27,9 +27,9 @@ class LikelihoodTerms:
 
     `evaluate` takes rows (draws, n) and theta, and returns an array of shape (draws, ...) for each name. With several
     latent vectors, rows are (draws, number n), and a term may depend on the values with one index in all of them.
-    :meth:`locate` finds whether each term depends on at most one latent value (`separate`), and whether each was finite
-    for some f (`possible`). :meth:`find_divisible` finds whether the terms of some latent values can be computed
-    without the others.
+    :meth:`locate` finds whether each term depends on at most one latent value (`separate`), then its `index` (terms,),
+    and whether each was finite for some f (`possible`). :meth:`find_divisible` finds whether the terms of some latent
+    values can be computed without the others.
     """
 
     def __init__(self, names: list[str], evaluate: Callable[..., list[np.ndarray]], number: int = 1) -> None:
@@ -38,6 +38,7 @@ class LikelihoodTerms:
         self._evaluate = evaluate
         self.separate = False
         self.possible = True
+        self.index = np.empty(0, int)
         self._places: csr_array | None = None
         self.divisible = False
         self._anywhere = np.empty(0)
@@ -116,7 +117,8 @@ class LikelihoodTerms:
         self.separate = not np.any(ones & zeros)
         # A term that does not depend on f is assigned to its own position.
         index = np.where((ones | zeros).any(axis=0), (1 << np.arange(len(ones))) @ ones, self._own_positions(f, theta))
-        self._places = _scatter(np.minimum(index, n - 1), n) if self.separate else None
+        self.index = np.minimum(index, n - 1)
+        self._places = _scatter(self.index, n) if self.separate else None
 
     def _own_positions(self, f: np.ndarray, theta: np.ndarray) -> np.ndarray:
         """Return the position of each term in its array if that is a vector of n, and zero otherwise."""

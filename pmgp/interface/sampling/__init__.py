@@ -1,7 +1,7 @@
 """Whole runs: sampling with a report, until there are enough effective draws, in runs that survive an interruption.
 
-May import: core, interface.executors, interface.model, interface.sparse, interface.steps, interface.recommendation,
-interface.importance, diagnostics.
+May import: core, interface.dense_jax, interface.executors, interface.model, interface.sparse, interface.steps,
+interface.recommendation, interface.importance, diagnostics.
 """
 
 from pmgp.interface.sampling.address import Folder, StoreError, folder_of

@@ -22,7 +22,9 @@ from pmgp.interface.sampling.drawing import Run
 from pmgp.interface.sampling.inducing_starts import fitted_gaussian, follow
 from pmgp.interface.sampling.report import ENOUGH
 from pmgp.interface.sampling.stored_run import RunSettings, Seed, StoredRun, check_free
+from pmgp.interface.sampling.vectorized import VectorizedRun, vectorized
 from pmgp.interface.sampling.weighted import weighted
+from pmgp.interface.steps import PseudoMarginal
 
 _log = logging.getLogger("pymc.pmgp")
 
@@ -49,6 +51,7 @@ def sample(
     flush_every: float = 1.0,
     executor: Executors | None = None,
     stall_limit: float = STALL_LIMIT,
+    chain_method: str = "parallel",
     **options: Any,
 ) -> xr.DataTree:
     """Sample a model with a latent Gaussian process, and report whether the draws can be relied on.
@@ -96,6 +99,12 @@ def sample(
         Seconds without a new iteration of any chain in the store, and without the end of a chain, after which the
         workers of `executor` count as stalled. It must exceed `flush_every`, the time of an iteration, and the time
         until workers begin.
+    chain_method : {"parallel", "vectorized"}
+        With ``"vectorized"`` all chains are moved together by one program of JAX (the extra ``pmgp[jax]``), in this
+        process: the chain of :class:`PseudoMarginal` with importance samples, for one latent vector with a covariance
+        matrix and a likelihood with a term for each latent value. Chains share what they learn while they tune.
+        Approximations that do not converge are rejected, and counted in the statistic ``converged``. `step` may be a
+        ``PseudoMarginal(backend="jax")``, whose settings are used. Draws are not stored, and there is no `ess`.
     **options
         Further arguments of ``pymc.sample``, except those that select other samplers or forms of the result. With
         `out`, ``initvals`` must be numbers, arrays, or names.
@@ -119,6 +128,10 @@ def sample(
     WorkerError
         If workers of `executor` die, stall, lack a package, or have other versions, or if the step method cannot be
         pickled.
+    ImportError
+        If ``chain_method="vectorized"`` needs JAX, and it is not installed.
+    MemoryError
+        If vectorized chains do not fit into the memory of the device.
     ValueError
         For settings out of range, and for refused options.
 
@@ -136,6 +149,11 @@ def sample(
     _check(draws, ess, max_draws, flush_every, options)
     check_executor(executor, stall_limit, flush_every)
     model = pm.modelcontext(model)
+    if chain_method != "parallel":
+        _check_vectorized(chain_method, {"cores": cores, "ess": ess, "out": out, "executor": executor})
+        tuned = PseudoMarginal.default_tune_steps if tune is None else int(tune)
+        seed = Seed.from_random_seed(random_seed)
+        return vectorized(model, step, VectorizedRun(int(draws), tuned, int(chains), seed), options)
     recommendation = recommend(model) if step is None else None
     chained = out is not None or "initvals" in options
     if recommendation is not None and not options.get("quiet"):
@@ -274,6 +292,17 @@ def _check(
         raise ValueError(f"{refused[0]} cannot be given here; use pymc.sample(step=...) instead")
     if ess is not None and "callback" in options:
         raise ValueError("callback cannot be given together with ess, which calls pymc.sample several times")
+
+
+def _check_vectorized(chain_method: str, given: dict[str, Any]) -> None:
+    if chain_method != "vectorized":
+        raise ValueError(f'chain_method must be "parallel" or "vectorized", not {chain_method!r}')
+    refused = [name for name, value in given.items() if value is not None and (name, value) != ("cores", 1)]
+    if refused:
+        raise ValueError(
+            f'chain_method="vectorized" runs in one program of this process and stores nothing: leave out '
+            f'{refused[0]}, or use chain_method="parallel"'
+        )
 
 
 def _check_seen(folder: Folder, settings: RunSettings, executor: Executors | None) -> None:
