@@ -65,13 +65,19 @@ class Unshared:
 ESTIMATORS = {"shared draws": ImportanceSampling(draws=2), "draws of its own": Unshared()}
 
 
-def tuned(estimator: str) -> PseudoMarginal:
-    """A step that has been tuned beside draws of the labels; its particles are few."""
+@cache
+def made(estimator: str) -> tuple[PseudoMarginal, dict[str, np.ndarray]]:
+    """A step of few particles, and where chains begin; each of them forgets the one before."""
     model = joint_model()
     step = pmgp.PseudoMarginal(model=model, approximation=ONE_STEP, estimator=ESTIMATORS[estimator])
-    rng = np.random.default_rng(1)
+    return step, model.initial_point()
+
+
+def tuned(estimator: str) -> PseudoMarginal:
+    """A step that has been tuned beside draws of the labels."""
+    step, start = made(estimator)
+    rng, point = np.random.default_rng(1), dict(start)
     step.setup_chain(rng, 200, 10**6)
-    point = model.initial_point()
     for _ in range(200):
         point["labels"] = drawn_labels(rng, point["f"])
         point, _ = step.step(point)
@@ -173,9 +179,9 @@ TWINS: dict[Callable, tuple[int, int]] = {
 
 @pytest.mark.slow
 @pytest.mark.parametrize("twin", TWINS)
-def test_broken_twins_are_rejected(twin):
+def test_broken_twins_are_rejected(twin, monkeypatch):
     step = tuned("shared draws")
-    step._follow = MethodType(twin, step)
+    monkeypatch.setattr(step, "_follow", MethodType(twin, step))
     assert largest_change(step, *TWINS[twin]) > 2.0 * BOUND
 
 

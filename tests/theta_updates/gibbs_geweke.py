@@ -9,7 +9,7 @@ Scott 2020).
 from __future__ import annotations
 
 from dataclasses import dataclass
-from functools import cached_property
+from functools import cached_property, lru_cache
 from typing import Any, ClassVar
 
 import numpy as np
@@ -25,6 +25,20 @@ N = 6
 # Coordinates that the random walk and hybrid Monte Carlo move in, deliberately not those of theta.
 FACTOR = np.array([[0.5, 0.0], [0.15, 0.4]])
 STEP_SIZES = {RandomWalk: 0.7, HamiltonianMonteCarlo: 0.7, ManifoldLangevin: 1.3}
+X = np.linspace(-1.5, 1.5, N)
+DIFFERENCES = X[:, None] - X
+ONES, JITTER = np.ones(N), 1e-2 * np.eye(N)
+
+
+@lru_cache(maxsize=4)
+def correlation(log_lengthscale: float) -> tuple[np.ndarray, np.ndarray]:
+    """Return the correlation of f, and the derivative of all but its jitter in the log length-scale.
+
+    Both are asked for at a point's prior, gradient and metric.
+    """
+    squared = np.square(DIFFERENCES / np.exp(log_lengthscale))
+    smooth = np.exp(-0.5 * squared)
+    return smooth + JITTER, squared * smooth
 
 
 @dataclass
@@ -36,13 +50,13 @@ class DifferentiableToy:
     """
 
     y: np.ndarray
-    x: ClassVar[np.ndarray] = np.linspace(-1.5, 1.5, N)
     location: ClassVar[float] = 0.0
     spread: ClassVar[float] = 0.5
     shape: ClassVar[float] = 3.0
     scale: ClassVar[float] = 3.0
     level: ClassVar[float] = 0.2
     slope: ClassVar[float] = 0.4
+    means: ClassVar[np.ndarray] = slope * np.array([np.ones(N), np.zeros(N)])
 
     def log_prior(self, theta: np.ndarray) -> float:
         if np.abs(theta).max() > 20.0:
@@ -50,16 +64,9 @@ class DifferentiableToy:
         normal = -0.5 * ((theta[0] - self.location) / self.spread) ** 2
         return float(normal - self.shape * theta[1] - self.scale * np.exp(-theta[1]))
 
-    def correlation(self, theta: np.ndarray) -> tuple[np.ndarray, np.ndarray]:
-        """Return the correlation of f without jitter, and its derivative in the log length-scale."""
-        squared = np.square((self.x[:, None] - self.x) / np.exp(theta[0]))
-        smooth = np.exp(-0.5 * squared)
-        return smooth, squared * smooth
-
     def prior(self, theta: np.ndarray) -> DensePrior:
-        smooth, _ = self.correlation(theta)
-        covariance = np.exp(theta[1]) * (smooth + 1e-2 * np.eye(N))
-        return DensePrior(np.full(N, self.level + self.slope * theta[0]), np.asfortranarray(covariance))
+        covariance = np.exp(theta[1]) * correlation(theta[0])[0]
+        return DensePrior((self.level + self.slope * theta[0]) * ONES, np.asfortranarray(covariance))
 
     def likelihood(self, theta: np.ndarray) -> LogGaussianCox:
         return self.counts
@@ -69,10 +76,8 @@ class DifferentiableToy:
         return LogGaussianCox(self.y)
 
     def pushforward(self, theta: np.ndarray) -> tuple[np.ndarray, np.ndarray]:
-        smooth, change = self.correlation(theta)
-        variance = np.exp(theta[1])
-        means = np.array([np.full(N, self.slope), np.zeros(N)])
-        return means, variance * np.array([change, smooth + 1e-2 * np.eye(N)])
+        matrix, change = correlation(theta[0])
+        return self.means, np.exp(theta[1]) * np.array([change, matrix])
 
     def theta_gradient(
         self, theta: np.ndarray, covariance_bar: np.ndarray, mean_bar: np.ndarray, f: np.ndarray

@@ -196,7 +196,7 @@ class DenseShrinkage:
     def product(self, x: np.ndarray) -> np.ndarray:
         """Return S x: (C n,) or (C n, k), of the same shape."""
         n, number = self.root.shape[:2]
-        parts = zip(self.covariances, np.split(x, number), strict=True)
+        parts = zip(self.covariances, x.reshape(number, n, *x.shape[1:]), strict=True)
         y = np.array([linalg.symmetric_product(covariance, part) for covariance, part in parts])
         scaled = np.einsum("icd,ci...->di...", self.root, y).reshape(x.shape)
         solved = linalg.cholesky_solve(self.factor, scaled).reshape(number, n, -1)
