@@ -302,7 +302,6 @@ def test_trajectories_with_a_metric_have_the_posterior_of_sums(truth):
 
 
 THETA = {
-    "interweaving": lambda: pmgp.steps.Interweaving(),
     "surrogate": lambda: pmgp.steps.Surrogate(),
     "joint": lambda: pmgp.steps.JointUpdate(),
 }

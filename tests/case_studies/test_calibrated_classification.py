@@ -120,9 +120,8 @@ def on_grid(split: Split) -> tuple[np.ndarray, np.ndarray]:
     return tuple(softmax(density) @ np.array(predictions) for density in densities)
 
 
-def in_errors(name: str, split: Split, expected: np.ndarray) -> float:
+def in_errors(predicted: Predicted, expected: np.ndarray) -> float:
     """Distance of a chain's predictions from the expected ones, in its Monte Carlo errors."""
-    predicted = CLASSIFIERS[name](np.random.default_rng(6), split, Chain(500, 3000))
     distance = np.sqrt(np.mean(np.square(predicted.probability - expected)))
     return float(distance / predicted.notes["probability_error"])
 
@@ -132,9 +131,10 @@ def test_chains_average_over_theta():
     split = balanced(8, 0.5)
     expected, without = on_grid(split)
     for name in ("MCMC EP", REFERENCE, classifiers.OURS):
-        assert in_errors(name, split, expected) < 3.0
+        predicted = CLASSIFIERS[name](np.random.default_rng(6), split, Chain(500, 3000))
+        assert in_errors(predicted, expected) < 3.0
         # The broken twin: theta without its prior.
-        assert in_errors(name, split, without) > 3.0
+        assert in_errors(predicted, without) > 3.0
 
 
 def test_the_error_of_a_mean_is_that_of_independent_draws():

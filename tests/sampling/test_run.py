@@ -54,8 +54,7 @@ def test_draws_are_those_of_pymc(probit_model, step, uninterrupted):
 
 
 @pytest.mark.full
-@pytest.mark.parametrize("cores", [1, 2])
-@pytest.mark.parametrize("flush_every", [0.0, 100.0])
+@pytest.mark.parametrize(("cores", "flush_every"), [(1, 100.0), (2, 0.0)])
 def test_a_store_changes_no_draw(sample, uninterrupted, tmp_path, cores, flush_every):
     assert_same_run(uninterrupted, sample(out=tmp_path, cores=cores, flush_every=flush_every))
 
@@ -128,7 +127,7 @@ def test_an_interruption_while_going_on_keeps_what_there_is(sample, uninterrupte
 
 
 @pytest.mark.full
-@pytest.mark.parametrize("iteration", [0, 25, 59, 60, 118])
+@pytest.mark.parametrize("iteration", [0, 59, 60])
 def test_a_killed_run_loses_what_was_not_written_and_gives_the_same_draws(
     sample, uninterrupted, probit_model, step, tmp_path, iteration
 ):
@@ -139,7 +138,7 @@ def test_a_killed_run_loses_what_was_not_written_and_gives_the_same_draws(
 
 
 @pytest.mark.full
-@pytest.mark.parametrize("fraction", [0.0, 0.3, 0.6, 0.9])
+@pytest.mark.parametrize("fraction", [0.3, 0.9])
 def test_killed_workers_give_the_same_draws(sample, uninterrupted, probit_model, step, stored, tmp_path, fraction):
     folder, limit = tmp_path / "run", fraction * size(stored, 1)
     killed(lambda: sample(out=folder, cores=2, flush_every=0.005), when=lambda: size(folder, 1) > limit)
@@ -286,15 +285,16 @@ def several_steps(model, nuts):
 def test_several_step_methods_go_on_together(probit_model, tmp_path, nuts):
     settings = SETTINGS | QUIET | {"chains": 1, "tune": 60, "draws": 30}
     steps, fresh = several_steps(probit_model, nuts), several_steps(probit_model, nuts)
-    expected = pmgp.sample(probit_model, step=several_steps(probit_model, nuts), **settings)
-    assert_same_run(expected, pm.sample(model=probit_model, step=steps, compute_convergence_checks=False, **settings))
-    for number, iteration in enumerate((30, 59, 75)):
-        out = tmp_path / str(number)
+    iterations = (30, 59, 75)
+    for iteration in iterations:
         # The process that is killed has a copy, so that these stay fresh.
-        stored = settings | {"step": fresh, "out": out, "flush_every": 0.0}
+        stored = settings | {"step": fresh, "out": tmp_path / str(iteration), "flush_every": 0.0}
         killed(lambda s=stored, at=iteration: pmgp.sample(probit_model, **s, callback=kill_at(at, chain=0)))
+    expected = pmgp.sample(probit_model, step=fresh, **settings)
+    assert_same_run(expected, pm.sample(model=probit_model, step=steps, compute_convergence_checks=False, **settings))
+    for iteration in iterations:
         # Those were used for another run, and PyMC's do not forget by themselves what they learned there.
-        assert_same_run(expected, resumed(out, probit_model, step=steps))
+        assert_same_run(expected, resumed(tmp_path / str(iteration), probit_model, step=steps))
 
 
 # What is refused, and what is damaged

@@ -60,7 +60,6 @@ def beside_f(scheme: Callable[..., Any], **settings: Any) -> Callable[[], Any]:
 ROUTES = {
     "pseudo-marginal": Route(pmgp.PseudoMarginal, 2000),
     "interweaving": Route(beside_f(pmgp.steps.Interweaving), 8000),
-    "joint": Route(beside_f(pmgp.steps.JointUpdate), 2500),
 }
 
 
