@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import sys
 from functools import cache
+from itertools import islice
 
 import numpy as np
 import pymc as pm
@@ -50,6 +51,12 @@ def compiled_once():
         yield
 
 
+def chains_of(model):
+    """Return the chains behind `run`."""
+    step = pmgp.PseudoMarginal(model=model, estimator="importance", proposal="mixture", backend="jax")
+    return jax_chains.VectorizedChains(model, step.latent_model, 16, vectorized._settings_of(step, model))
+
+
 def drawn(model, **options):
     return pmgp.sample(
         model, **{"draws": 100, "tune": 100, "chains": 16, "chain_method": "vectorized"} | SETTINGS | options
@@ -61,7 +68,10 @@ def run(model):
     return drawn(model)
 
 
-def test_the_density_is_numpy_s(model):
+@pytest.mark.parametrize("name", ["counts", "labels"])
+def test_the_density_is_numpy_s(name, model):
+    """Also that of a likelihood in closed form, for which NumPy does not use the graph."""
+    model = model if name == "counts" else pmgp.models.classifier(X, X[:, 0] > 0.5)
     parts = take_apart(model)
     density, theta = JaxJointDensity(model, parts), parts.initial_theta + 0.2
     f = np.linspace(0.5, 1.5, N)
@@ -110,6 +120,21 @@ def test_the_same_seed_gives_the_same_numbers(model, run):
     assert not np.array_equal(run.posterior["f"], other.posterior["f"])
 
 
+def test_an_interruption_leaves_the_draws_made_before(model, run, monkeypatch):
+    own = chains_of(model)
+
+    def interrupted(*given):
+        yield from islice(type(own).iterations(own, *given), 100 + 7)
+        raise KeyboardInterrupt
+
+    monkeypatch.setattr(own, "iterations", interrupted)
+    found = drawn(model)
+    assert found.posterior.sizes["draw"] == 7
+    assert_array_equal(found.posterior["f"], run.posterior["f"][:, :7])
+    with pytest.raises(pm.exceptions.SamplingError, match="interrupted while tuning"):
+        drawn(model, tune=200)
+
+
 def test_rejections_without_an_approximation_are_said():
     failed = np.array([[False, True]])
     found = {"converged": ~failed, "indefinite": np.zeros_like(failed)}
@@ -150,11 +175,8 @@ def test_words_for_step_methods(model, settings, words):
 
 def test_words_for_memory(model, run):
     """The program is the one whose memory was checked before the run began."""
-    parts = pmgp.PseudoMarginal(model=model, backend="jax", estimator="importance").latent_model
-    settings = jax_chains.Settings(pmgp.approximations.ExpectationPropagation(), 64, 1, 1, 0.25, None, None)
-    chains = jax_chains.VectorizedChains(model, parts, 16, settings)
     with pytest.raises(MemoryError, match=r"16 chains with 8 latent values take .* GB at once, and 5e-05 GB"):
-        chains.refuse_more_than(50_000.0)
+        chains_of(model).refuse_more_than(50_000.0)
 
 
 def test_words_for_a_term_that_depends_on_two_values(model):
