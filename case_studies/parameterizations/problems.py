@@ -93,9 +93,11 @@ def lengthscales_from_prior(rng: np.random.Generator, count: int) -> np.ndarray:
     return np.log(rng.gamma(1.0, size=count))
 
 
-def _simulated(seed: int, n: int, d: int, dataset: int, model: str) -> tuple[simulation.Simulated, Observe]:
+def _simulated(
+    seed: int, n: int, d: int, dataset: int, model: str, variance: float = simulation.VARIANCE
+) -> tuple[simulation.Simulated, Observe]:
     """X, theta and f, and y as an observed variable."""
-    data = simulation.data_set(seed, n, d, dataset)
+    data = simulation.data_set(seed, n, d, dataset, variance)
     return data, OBSERVE[model](simulation.observations(data, model, seed, n, d, dataset))
 
 
@@ -113,9 +115,9 @@ def given_whitened(seed: int, n: int, d: int, dataset: int, model: str) -> Probl
     return Problem(covariance_model(data.X, observe), uniform, lambda rng, prior: prior.unwhiten(nu), derivatives=True)
 
 
-def jointly(seed: int, n: int, d: int, dataset: int, model: str) -> Problem:
-    """p(theta, f|y) of simulated data: Table 5."""
-    data, observe = _simulated(seed, n, d, dataset, model)
+def jointly(seed: int, n: int, d: int, dataset: int, model: str, variance: float = simulation.VARIANCE) -> Problem:
+    """p(theta, f|y) of data that were simulated with a variance of f: Table 5."""
+    data, observe = _simulated(seed, n, d, dataset, model, variance)
     return Problem(covariance_model(data.X, observe), uniform, latent_from_prior)
 
 

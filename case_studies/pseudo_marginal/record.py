@@ -4,14 +4,15 @@ from __future__ import annotations
 
 from collections.abc import Iterator, Sequence
 
+import numpy as np
 import pandas as pd
 
 from case_studies.pseudo_marginal import results, study
 from case_studies.pseudo_marginal.comparison import beside_article, estimator_table, of_article, operations_of
-from case_studies.pseudo_marginal.sensitivity import N
+from case_studies.pseudo_marginal.sensitivity import WITHIN, N
 from case_studies.pseudo_marginal.study import ESTIMATORS, OURS, OURS_LAPLACE
 from case_studies.tools.articles import PSEUDO_MARGINAL
-from case_studies.tools.record import Entry, Finding, Numbers, Remark, Share, made_by
+from case_studies.tools.record import DEVIATIONS, Entry, Finding, Numbers, Remark, Share, made_by
 
 __all__ = ["entries"]
 
@@ -38,9 +39,9 @@ def _share(cells: pd.DataFrame) -> Share:
 
 def _effective_sizes(cells: pd.DataFrame, number: int) -> Entry:
     there = cells[cells["experiment"] == f"table {number}"]
-    article = of_article(number)
+    article, own = of_article(number), beside_article(there, number)
     frame = pd.DataFrame({"article": article["ess_mean"], "deviation": article["ess_sd"]})
-    frame["ours"] = beside_article(there, number)["ess_ar_mean"].reindex(frame.index)
+    frame["ours"] = own["ess_ar_mean"].reindex(frame.index)
     shows = {
         1: "effective sizes, R-hat and acceptance by approximation and number of importance samples",
         3: "effective sizes with twenty updates in each iteration",
@@ -53,24 +54,29 @@ def _effective_sizes(cells: pd.DataFrame, number: int) -> Entry:
         extent=[_share(there)],
         made=made_by(there),
         numbers=Numbers(frame),
-        remarks=list(_other_data(article["ess_mean"], number)),
-        notes=[f"Runs on other data sets are one chain each: {made_by(results.read('sensitivity'))}."],
+        remarks=[*_other_data(article, number), *_gains(cells, number), *_spreads(frame, own)],
+        notes=[
+            f"Runs on other data sets are one chain each: {made_by(results.read('sensitivity'))}.",
+            *([_same_surrogate_data()] if number == 3 else []),
+        ],
         files=[f"{FOLDER}/paper.csv", f"{FOLDER}/sensitivity.csv"],
     )
 
 
-def _other_data(article: pd.Series, number: int) -> Iterator[Remark]:
-    """For each small problem, methods whose number in the article is between those on several data sets.
+def _other_data(article: pd.DataFrame, number: int) -> Iterator[Remark]:
+    """For each small problem, methods whose number in the article is one of those on several data sets.
 
-    Pseudo-marginal rows of a problem have their posterior and their proposal in common, so they differ together.
+    It is between them, or a chain on one of them is within the deviations of the article's chains. Pseudo-marginal rows
+    of a problem have their posterior and their proposal in common, so they differ together.
     """
     lines = results.read("sensitivity")
-    lines = lines[lines["experiment"] == f"table {number}"]
+    lines = lines[(lines["experiment"] == f"table {number}") & (lines["method"] != WITHIN)]
     for (d, kernel), there in lines.groupby(["d", "kernel"]):
         problem = f"n = {N}, d = {d}"
         sizes = there.groupby("method")["ess_ar"].agg(["min", "max"])
-        theirs = article.loc[problem].xs(kernel, level="kernel")[sizes.index]
-        inside = sizes[(sizes["min"] <= theirs) & (theirs <= sizes["max"])]
+        rows = article.loc[problem].xs(kernel, level="kernel").loc[sizes.index]
+        theirs, reach = rows["ess_mean"], DEVIATIONS * rows["ess_sd"]
+        inside = sizes[(sizes["min"] <= theirs + reach) & (theirs - reach <= sizes["max"])]
         if len(inside):
             shown = "; ".join(
                 f"{method} {low:,.0f} to {high:,.0f} (article {theirs[method]:,.0f})"
@@ -83,6 +89,55 @@ def _other_data(article: pd.Series, number: int) -> Iterator[Remark]:
             methods = [name for name in article.loc[problem].index.unique("method") if _alike(name) & set(inside.index)]
             about = {"problem": [problem], "kernel": [kernel], "method": methods}
             yield Remark(f"{words} give {shown}.", about)
+
+
+def _gains(cells: pd.DataFrame, number: int) -> Iterator[Remark]:
+    """Where Table 1 differs already: by how much twenty updates in place of one multiply effective sizes."""
+    if number != 3:
+        return
+    ours = [beside_article(cells, table)["ess_ar_mean"] for table in (1, 3)]
+    theirs = [of_article(table)["ess_mean"] for table in (1, 3)]
+    for place in ((f"n = {N}, d = 2", "AA", "ARD"), (f"n = {N}, d = 10", "PM EP (64)", "ARD")):
+        problem, method, kernel = place
+        (once, often), (article_once, article_often) = (
+            (table[place] for table in ours),
+            (table[place] for table in theirs),
+        )
+        words = (
+            f"as in Table 1, where ours is {once:.0f} and the article's {article_once:.0f}. Twenty updates in place "
+        )
+        words += f"of one multiply these by {often / once:.1f} and {article_often / article_once:.1f}."
+        yield Remark(words, {"problem": [problem], "method": [method], "kernel": [kernel]})
+
+
+def _spreads(frame: pd.DataFrame, own: pd.DataFrame) -> Iterator[Remark]:
+    """For each problem, cells in which our chains spread so widely that one of ours may be one of the article's."""
+    spread = np.hypot(own["ess_ar_sd"].reindex(frame.index), frame["deviation"])
+    near = (frame["ours"] - frame["article"]).abs() <= DEVIATIONS * spread
+    for (problem, kernel), there in near.groupby(level=["problem", "kernel"]):
+        methods = there[there].index.unique("method").tolist()
+        words = "our chains differ among themselves, so that the difference is within two deviations of one between a "
+        yield Remark(
+            f"{words}chain of ours and one of the article's.",
+            {"problem": [problem], "kernel": [kernel], "method": methods},
+        )
+
+
+def _same_surrogate_data() -> str:
+    """Return a note on the other reading of SURR, which does not explain all cells of its."""
+    lines = results.read("sensitivity")
+    lines = lines[(lines["experiment"] == "table 3") & (lines["dataset"] == 0)].set_index(
+        ["d", "kernel", "lengthscale", "method"]
+    )
+    wide = lines["ess_ar"].unstack("method").dropna(subset=[WITHIN])
+    pairs = "; ".join(
+        f"d = {d}, {kernel}: {row[WITHIN]:,.0f} in place of {row['SURR']:,.0f}"
+        for (d, kernel, _), row in wide.iterrows()
+    )
+    return (
+        "Tried without a clear result: if all twenty updates of SURR have the same surrogate data, where ours have new "
+        f"ones each, chains on a data set with n = {N} have, with {pairs}."
+    )
 
 
 def _alike(method: str) -> set[str]:

@@ -17,7 +17,7 @@ from pmgp.core.marginal.evaluation import Evaluator, Fitted, Ready
 from pmgp.core.theta_updates.densities import JointState
 from pmgp.core.theta_updates.schemes import Outcome, Scheme
 
-__all__ = ["PlainPseudoMarginal", "Repeated", "Traced"]
+__all__ = ["PlainPseudoMarginal", "Repeated", "RepeatedWithin", "Traced"]
 
 TARGET_ACCEPTANCE = 0.25
 
@@ -135,6 +135,29 @@ class Repeated(Scheme):
             current, adaptations, new = self.scheme.step(rng, current, model, adaptations, tuning)
             infos.extend(new)
         return Outcome(current, adaptations, tuple(infos))
+
+
+@dataclass(frozen=True, kw_only=True)
+class RepeatedWithin(Repeated):
+    """Several updates of theta in one conditional density: surrogate data, if any, are drawn once an iteration."""
+
+    def step(
+        self,
+        rng: np.random.Generator,
+        current: JointState,
+        model: DifferentiableModel,
+        adaptations: tuple[Any, ...],
+        tuning: bool,
+    ) -> Outcome:
+        """Update theta, and f where it moves with theta."""
+        [stage], [learned], operator = self.scheme.stages, adaptations, self.scheme.operator
+        density = stage(model, current, rng)
+        point, infos = density.at(current.theta), []
+        for _ in range(self.repeats):
+            point, info = operator.step(rng, point, density, learned if tuning else operator.freeze(learned))
+            learned = operator.learn(learned, point, info) if tuning else learned
+            infos.append(info)
+        return Outcome(JointState(point.position, point.payload), (learned,), tuple(infos))
 
 
 @dataclass(frozen=True)

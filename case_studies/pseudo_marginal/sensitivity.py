@@ -2,6 +2,9 @@
 
 The article has one data set for each n and d, and does not say with which length-scale it was simulated. So the same
 samplers run on several data sets, simulated with two length-scales.
+
+The twenty updates of theta in an iteration of Table 3 can have surrogate data each, as ours have, or all the same, as
+here on one of these data sets.
 """
 
 from __future__ import annotations
@@ -13,14 +16,18 @@ from typing import Any, NamedTuple
 from case_studies.pseudo_marginal import results, study
 from case_studies.pseudo_marginal.comparison import ARTICLE_DRAWS
 from case_studies.pseudo_marginal.problems import LENGTHSCALE, Problem, simulate
-from case_studies.pseudo_marginal.study import SIMULATED, Cell
+from case_studies.pseudo_marginal.samplers import RepeatedWithin
+from case_studies.pseudo_marginal.study import LATENT_UPDATES, REPEATS, SIMULATED, Cell
 from case_studies.tools.chain import run_chain
 from case_studies.tools.provenance import made_by
+from case_studies.tools.samplers import Alternating, Sampler
 from case_studies.tools.scale import Scale
 from case_studies.tools.sensitivity import complete
 from case_studies.tools.stream import stream
+from pmgp.core.latent_updates import EllipticalSliceUpdate
+from pmgp.core.theta_updates.schemes import SurrogateScheme
 
-__all__ = ["Question", "questions", "run"]
+__all__ = ["WITHIN", "N", "Question", "questions", "run"]
 
 N, DATASETS, SEED = 50, 16, 2014
 SCALES = {
@@ -29,6 +36,8 @@ SCALES = {
 }
 METHODS = {"table 1": ("PM EP (64)", "AA", "SURR"), "table 3": ("AA", "SURR")}
 LENGTHSCALES = {2: (LENGTHSCALE,), 10: (LENGTHSCALE, 1.0)}
+WITHIN = "SURR, same data"
+"""Twenty updates given the same surrogate data."""
 
 
 class Question(NamedTuple):
@@ -45,12 +54,13 @@ class Question(NamedTuple):
 def questions() -> list[Question]:
     """All of them; a run that is stopped has all problems."""
     places = [(d, kernel, tau) for d in (2, 10) for kernel in ("isotropic", "ARD") for tau in LENGTHSCALES[d]]
-    return [
+    several = [
         Question(experiment, *place, dataset, method)
         for dataset, place in product(range(DATASETS), places)
         for experiment, methods in METHODS.items()
         for method in methods
     ]
+    return [*(Question("table 3", *place, 0, WITHIN) for place in places if place[2] == LENGTHSCALE), *several]
 
 
 @lru_cache(maxsize=1)
@@ -59,12 +69,18 @@ def _problem(d: int, kernel: str, lengthscale: float, dataset: int) -> Problem:
     return Problem.simulated(simulate(N, d, rng, lengthscale), kernel)
 
 
+def _sampler(question: Question) -> Sampler:
+    if question.method == WITHIN:
+        scheme = RepeatedWithin(scheme=SurrogateScheme(), repeats=REPEATS)
+        return Alternating(scheme, 1, latent=EllipticalSliceUpdate(LATENT_UPDATES[question.experiment]))
+    return study.sampler(Cell(question.experiment, SIMULATED, N, question.d, question.kernel, question.method), None)
+
+
 def run(question: Question) -> dict[str, Any]:
     """One chain; the effective size is that of the article's number of draws."""
     scale, problem = SCALES[question.experiment], _problem(*question[1:5])
-    cell = Cell(question.experiment, SIMULATED, N, question.d, question.kernel, question.method)
     rng = stream(SEED, "sensitivity", *map(str, question))
-    found = run_chain(rng, study.sampler(cell, None), problem, problem.start(rng), scale)
+    found = run_chain(rng, _sampler(question), problem, problem.start(rng), scale)
     size = found["ess_autoregressive"] * ARTICLE_DRAWS / scale.draws
     kept = {"acceptance": found["acceptance"], "seconds": found["seconds"]}
     return question._asdict() | {"tune": scale.tune, "draws": scale.draws, "ess_ar": size} | kept | made_by(found)

@@ -68,18 +68,18 @@ class Simulated(NamedTuple):
     f: np.ndarray
 
 
-def covariance(X: np.ndarray, log_lengthscales: np.ndarray) -> np.ndarray:
+def covariance(X: np.ndarray, log_lengthscales: np.ndarray, variance: float = VARIANCE) -> np.ndarray:
     """Equation 1, with the jitter: (n, n), Fortran order."""
     scaled = X / np.exp(log_lengthscales)
     squares = np.square(scaled[:, None, :] - scaled[None, :, :]).sum(axis=-1)
-    return np.asfortranarray(VARIANCE * (np.exp(-0.5 * squares) + JITTER * np.eye(len(X))))
+    return np.asfortranarray(variance * (np.exp(-0.5 * squares) + JITTER * np.eye(len(X))))
 
 
-def simulate(n: int, d: int, rng: np.random.Generator) -> Simulated:
+def simulate(n: int, d: int, rng: np.random.Generator, variance: float = VARIANCE) -> Simulated:
     """Draw inputs, length-scales and latent values."""
     X = rng.uniform(size=(n, d))
     log_lengthscales = rng.uniform(*LOG_LENGTHSCALES, size=d)
-    K = covariance(X, log_lengthscales)
+    K = covariance(X, log_lengthscales, variance)
     f = DensePrior(np.zeros(n), K).sample(rng, 1)[0]
     return Simulated(X, log_lengthscales, K, f)
 
@@ -123,9 +123,12 @@ def likelihood(model: str, f: np.ndarray, rng: np.random.Generator) -> Likelihoo
     return MODELS[model](rng, f)
 
 
-def data_set(seed: int, n: int, d: int, number: int) -> Simulated:
-    """Inputs, length-scales and latent values of one data set of a study, the same for all models."""
-    return simulate(n, d, stream(seed, "data", n, d, number))
+def data_set(seed: int, n: int, d: int, number: int, variance: float = VARIANCE) -> Simulated:
+    """Inputs, length-scales and latent values of one data set of a study, the same for all models.
+
+    With another variance f is the same but for a factor.
+    """
+    return simulate(n, d, stream(seed, "data", n, d, number), variance)
 
 
 def observations(data: Simulated, model: str, seed: int, n: int, d: int, number: int) -> Likelihood:

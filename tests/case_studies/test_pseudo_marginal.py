@@ -13,7 +13,7 @@ from scipy.stats import chi2, norm
 from case_studies.pseudo_marginal import comparison, estimator, figures, problems, results, study
 from case_studies.pseudo_marginal.__main__ import missing, run
 from case_studies.pseudo_marginal.problems import Problem
-from case_studies.pseudo_marginal.samplers import PlainPseudoMarginal, Repeated, Traced
+from case_studies.pseudo_marginal.samplers import PlainPseudoMarginal, Repeated, RepeatedWithin, Traced
 from case_studies.pseudo_marginal.study import APPROXIMATIONS, Cell
 from case_studies.tools.chain import run_chain
 from case_studies.tools.command_line import selected
@@ -27,7 +27,9 @@ from pmgp.core.estimators import ImportanceSampling
 from pmgp.core.latent_updates import EllipticalSliceUpdate
 from pmgp.core.marginal.evaluation import Evaluator
 from pmgp.core.numerics.ledger import counted
+from pmgp.core.theta_updates import schemes
 from pmgp.core.theta_updates.schemes import AncillaryScheme, SurrogateScheme
+from pmgp.core.theta_updates.surrogate import SurrogateDensity
 
 TINY = Scale("tiny", seed=3, chains=3, tune=20, draws=60, checkpoints=(20, 60), datasets=1)
 
@@ -170,6 +172,27 @@ def test_repeats_count(problem):
     with counted() as counts:
         sampler.step(rng, problem, iterate, False)
     assert counts.total.cubic == (20, 0, 0)
+
+
+@pytest.mark.slow
+def test_surrogate_data_are_drawn_once_or_for_each_update(problem, monkeypatch):
+    """All updates within one density count as updates, and leave f where the last of them says."""
+    drawn = []
+
+    def spy(model, current, normals):
+        drawn.append(normals)
+        return SurrogateDensity(model, current, normals)
+
+    monkeypatch.setattr(schemes, "SurrogateDensity", spy)
+    for kind, number in ((RepeatedWithin, 1), (Repeated, 20)):
+        drawn.clear()
+        scheme, rng = kind(scheme=SurrogateScheme(), repeats=20), np.random.default_rng(6)
+        current = problem.start(rng)
+        outcome = scheme.step(rng, current, problem.model, scheme.start(problem.dimension, 10), True)
+        assert len(drawn) == number
+        assert len(outcome.infos) == 20
+        assert outcome.adaptations[0].step_size.iteration == 20
+        assert not np.array_equal(outcome.current.latent.f, current.latent.f)
 
 
 # ---- one chain and the grid
