@@ -14,7 +14,7 @@ import numpy as np
 
 from case_studies.annealing import results
 from case_studies.annealing.problems import on_real_data
-from case_studies.pseudo_marginal.samplers import PlainPseudoMarginal
+from case_studies.tools.plain_pseudo_marginal import PlainPseudoMarginal
 from case_studies.tools.provenance import provenance
 from case_studies.tools.sensitivity import complete
 from case_studies.tools.stream import stream
