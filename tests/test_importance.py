@@ -12,7 +12,7 @@ from numpy.testing import assert_allclose, assert_array_equal
 from scipy.stats import multivariate_normal
 
 import pmgp
-from pmgp.core.importance import StudentMixture, curvature, newton, peak, resampled, student_at
+from pmgp.core.importance import StudentMixture, curvature, peak, polished, resampled, student_at
 from pmgp.core.iterative.solvers import NotConvergedError
 from pmgp.interface.importance import proposals
 from pmgp.interface.importance.targets import MarginalTarget
@@ -39,11 +39,27 @@ def test_the_peak_of_a_quadratic_has_its_curvature():
     assert student.degrees_of_freedom == 7.0
 
 
-def test_a_newton_step_ends_at_the_peak_of_a_quadratic():
-    step = newton(quadratic, np.array([1.3, -2.1]))
-    assert_allclose(step.theta, [1.0, -2.0], atol=1e-8)
-    assert_allclose(step.curvature, PRECISION, atol=1e-8)
-    assert_allclose(step.distance, np.sqrt(-quadratic(np.array([1.3, -2.1]))[0]), rtol=1e-8)
+@pytest.mark.parametrize(("start", "gradients"), [([1.3, -2.1], 3), ([4.0, -1.0], 4)])
+def test_the_last_steps_end_at_the_peak_of_a_quadratic(start, gradients):
+    """A short step is the last one, and a longer one is followed by another."""
+    thetas = []
+    found = polished(lambda theta: (thetas.append(theta), quadratic(theta))[1], np.array(start))
+    assert_allclose(found.theta, [1.0, -2.0], atol=1e-8)
+    assert_allclose(found.curvature, PRECISION, atol=1e-8)
+    assert len(thetas) == gradients
+
+
+def test_last_steps_that_grow_are_refused():
+    """The curvature of a logistic density's tail leads beyond the peak."""
+    thetas = []
+
+    def density(theta):
+        thetas.append(theta)
+        return -np.log(np.cosh(theta)).sum(), -np.tanh(theta)
+
+    assert polished(density, np.array([2.0])) is None
+    assert len(thetas) == 3
+    assert_allclose(polished(density, np.array([0.3])).theta, 0.0, atol=0.02)
 
 
 def test_flat_directions_get_a_scale_of_three():

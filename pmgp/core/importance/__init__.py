@@ -4,15 +4,15 @@ May import: core.numerics, core.likelihoods, core.gaussians, core.approximations
 """
 
 from pmgp.core.importance.left_out import SiteDensities, log_evidence_left_out
-from pmgp.core.importance.peak import Density, Newton, Peak, curvature, newton, peak, student_at
+from pmgp.core.importance.peak import Density, Peak, Polished, curvature, peak, polished, student_at
 from pmgp.core.importance.student_mixture import StudentMixture, fitted
 from pmgp.core.importance.weights import LogMean, effective_size, log_mean, resampled
 
 __all__ = [
     "Density",
     "LogMean",
-    "Newton",
     "Peak",
+    "Polished",
     "SiteDensities",
     "StudentMixture",
     "curvature",
@@ -20,8 +20,8 @@ __all__ = [
     "fitted",
     "log_evidence_left_out",
     "log_mean",
-    "newton",
     "peak",
+    "polished",
     "resampled",
     "student_at",
 ]

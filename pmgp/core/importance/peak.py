@@ -24,6 +24,9 @@ STEP = 1e-3
 # Smallest curvature of a direction, that of a normal distribution with a standard deviation of three.
 SMALLEST_CURVATURE = 1.0 / 9.0
 DEGREES_OF_FREEDOM = 7.0
+# The last step of Newton's method is shorter than this, a root mean square over directions in posterior deviations; the
+# other numbers are the most steps, and the largest ratio of the length of one to that before.
+CLOSE, MOST_STEPS, SHORTER = 0.5, 4, 0.7
 
 
 class Peak(NamedTuple):
@@ -107,28 +110,34 @@ def _symmetric(columns: list[np.ndarray]) -> np.ndarray:
     return 0.5 * (found + found.T)
 
 
-class Newton(NamedTuple):
-    """A step of Newton's method.
-
-    `theta` (dimension,): where it leads; `distance`: its root mean square length over directions, in posterior
-    deviations; `curvature` (dimension, dimension): minus the Hessian where it began.
-    """
+class Polished(NamedTuple):
+    """A maximum from Newton's method: `theta` (dimension,), and `curvature` (dimension, dimension) near it."""
 
     theta: np.ndarray
-    distance: float
     curvature: np.ndarray
 
 
-def newton(density: Density, theta: np.ndarray, step: float = STEP) -> Newton:
-    """Take a step with the curvature from one-sided differences, which takes one gradient for each direction, and one.
+def polished(density: Density, theta: np.ndarray, step: float = STEP) -> Polished | None:
+    """Make the last steps to a maximum that is near: they have one curvature, from one-sided differences.
+
+    This takes one gradient for each direction, and one for each step. The result is None where the steps do not become
+    shorter.
 
     Raises ValueError if a gradient at `theta` or next to it is not finite.
     """
     gradient = density(theta)[1]
-    columns = [(gradient - density(theta + shift)[1]) / step for shift in step * np.eye(len(theta))]
-    found = _symmetric(columns)
-    move = _scale(found) @ gradient
-    return Newton(theta + move, float(np.sqrt(move @ gradient / len(theta))), found)
+    found = _symmetric([(gradient - density(theta + shift)[1]) / step for shift in step * np.eye(len(theta))])
+    scale, farthest = _scale(found), np.inf
+    for _ in range(MOST_STEPS):
+        move = scale @ gradient
+        distance = float(np.sqrt(move @ gradient / len(theta)))
+        if not distance < farthest:
+            return None
+        theta, farthest = theta + move, SHORTER * distance
+        if distance < CLOSE:
+            return Polished(theta, found)
+        gradient = density(theta)[1]
+    return None
 
 
 def student_at(theta: np.ndarray, curvature: np.ndarray) -> StudentMixture:

@@ -15,7 +15,7 @@ import numpy as np
 import pymc as pm
 from rich.progress import Progress, TextColumn, TimeElapsedColumn
 
-from pmgp.core.importance import Density, StudentMixture, curvature, newton, peak, student_at
+from pmgp.core.importance import Density, StudentMixture, curvature, peak, polished, student_at
 from pmgp.core.iterative.settings import Iterative
 from pmgp.core.iterative.solvers import IndefiniteMatrixError, NotConvergedError
 from pmgp.interface.climbing import LARGEST_FACTORIZED, Climbing, density_of
@@ -43,9 +43,9 @@ def proposal_at_maximum(
         near = _near_maximum(model, target, start, compile_kwargs, progressbar)
     with _shown(target.density, progressbar) as density:
         if near is not None:
-            step = newton(density, near)
-            if step.distance < 1.0:
-                return student_at(step.theta, step.curvature)
+            end = polished(density, near)
+            if end is not None:
+                return student_at(end.theta, end.curvature)
         found = peak(density, target.ravel(value_point(model, start)) if near is None else near)
         proposal = student_at(found.theta, curvature(density, found.theta))
     if not found.converged:
