@@ -133,7 +133,8 @@ def regression() -> pm.Model:
 
 def weights(executor: Watched) -> Timed:
     """Importance weights, without the search for the maximum, which is not shared out."""
-    from pmgp.interface.importance.sampling import target_of, weigh
+    from pmgp.interface.importance.sampling import target_of
+    from pmgp.interface.importance.weighing import weigh
 
     target = target_of(regression(), "auto", "ep", None, None)
     theta = np.random.default_rng(3).normal(0.0, 0.1, size=(WEIGHED, 3))
