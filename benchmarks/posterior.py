@@ -27,7 +27,7 @@ WANTED = 32
 CHAINED = 2500
 """Largest number of rows with an exact chain."""
 ITERATIONS = 2000
-"""Of the chain, whose first tenth is dropped."""
+"""Iterations of the chain; the first tenth is dropped."""
 WIDER = 1.5
 """Scale of the chain's independent proposals, in units of the importance sampler's."""
 SEED = 34

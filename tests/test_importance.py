@@ -59,6 +59,11 @@ def test_last_steps_that_grow_are_refused():
 
     assert polished(density, np.array([2.0])) is None
     assert len(thetas) == 3
+
+    def half(theta):
+        return density(theta) if theta > 0.0 else (-np.inf, np.zeros(1))
+
+    assert polished(half, np.array([0.8])) is None
     assert_allclose(polished(density, np.array([0.3])).theta, 0.0, atol=0.02)
 
 

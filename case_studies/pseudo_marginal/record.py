@@ -99,15 +99,13 @@ def _gains(cells: pd.DataFrame, number: int) -> Iterator[Remark]:
     theirs = [of_article(table)["ess_mean"] for table in (1, 3)]
     for place in ((f"n = {N}, d = 2", "AA", "ARD"), (f"n = {N}, d = 10", "PM EP (64)", "ARD")):
         problem, method, kernel = place
-        (once, often), (article_once, article_often) = (
-            (table[place] for table in ours),
-            (table[place] for table in theirs),
+        once, often = (table[place] for table in ours)
+        article_once, article_often = (table[place] for table in theirs)
+        yield Remark(
+            f"as in Table 1, where ours is {once:.0f} and the article's {article_once:.0f}. Twenty updates in place of "
+            f"one multiply these by {often / once:.1f} and {article_often / article_once:.1f}.",
+            {"problem": [problem], "method": [method], "kernel": [kernel]},
         )
-        words = (
-            f"as in Table 1, where ours is {once:.0f} and the article's {article_once:.0f}. Twenty updates in place "
-        )
-        words += f"of one multiply these by {often / once:.1f} and {article_often / article_once:.1f}."
-        yield Remark(words, {"problem": [problem], "method": [method], "kernel": [kernel]})
 
 
 def _spreads(frame: pd.DataFrame, own: pd.DataFrame) -> Iterator[Remark]:
@@ -124,7 +122,7 @@ def _spreads(frame: pd.DataFrame, own: pd.DataFrame) -> Iterator[Remark]:
 
 
 def _same_surrogate_data() -> str:
-    """Return a note on the other reading of SURR, which does not explain all cells of its."""
+    """Return a note on the other reading of SURR, which does not explain all of its cells."""
     lines = results.read("sensitivity")
     lines = lines[(lines["experiment"] == "table 3") & (lines["dataset"] == 0)].set_index(
         ["d", "kernel", "lengthscale", "method"]

@@ -107,7 +107,8 @@ def find_map(
 
     For multivariate normal observations, such as those of `pymc.gp.Marginal`, log p(y|theta) is exact up to 5,000 of
     them. With more, gradients come from iterative solutions of linear systems, without an n by n matrix. The message
-    then says how much their noise moves the maximum. Ctrl-C ends such a search with the best point so far.
+    then says how much their noise moves the maximum. Ctrl-C ends such a search with the best
+    point so far; given as `start`, it continues the search.
 
     Parameters
     ----------

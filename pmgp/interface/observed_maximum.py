@@ -77,8 +77,7 @@ def by_solutions(
     except KeyboardInterrupt:
         if climbing.best is None:
             raise
-    said = f"{climbing.made} gradients and an interruption; with start= this point, the search continues"
-    return ObservedMaximum(climbing.best.theta, climbing.best.log_evidence, False, said)
+    return ObservedMaximum(*climbing.best, False, f"{climbing.made} gradients and an interruption")
 
 
 def _ended(climbing: Climbing, found: Climbed) -> ObservedMaximum:

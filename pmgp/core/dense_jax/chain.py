@@ -18,7 +18,7 @@ from pmgp.core.dense_jax.estimates import Estimate, estimated, renewed
 from pmgp.core.dense_jax.fits import Fit, Terms, selected
 from pmgp.core.dense_jax.sites import FactorizedPrior, factorized
 
-# As in `core.transitions.proposals`.
+# As in `core.transitions.proposals`; only efficiency depends on them.
 DEGREES_OF_FREEDOM, INFLATION = 5, 1.15
 
 
@@ -44,7 +44,7 @@ class Target(NamedTuple):
 
 
 class Proposal(NamedTuple):
-    """What `core.transitions.proposals.AdaptiveProposal` has learned: a random walk, mixed with draws from a t.
+    """The proposal of `core.transitions.proposals.AdaptiveProposal`: a random walk, mixed with draws from a t.
 
     `independence`: probability of the t; `scale`: of the random walk; `location` (dimension,); `factor` (dimension,
     dimension): lower Cholesky factor of the covariance; `inverse_factor`: its inverse.

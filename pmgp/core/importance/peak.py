@@ -121,22 +121,23 @@ def polished(density: Density, theta: np.ndarray, step: float = STEP) -> Polishe
     """Make the last steps to a maximum that is near: they have one curvature, from one-sided differences.
 
     This takes one gradient for each direction, and one for each step. The result is None where the steps do not become
-    shorter.
+    shorter, or lead to where there is no density.
 
-    Raises ValueError if a gradient at `theta` or next to it is not finite.
+    Raises ValueError if a gradient next to `theta` is not finite.
     """
-    gradient = density(theta)[1]
+    value, gradient = density(theta)
     found = _symmetric([(gradient - density(theta + shift)[1]) / step for shift in step * np.eye(len(theta))])
     scale, farthest = _scale(found), np.inf
     for _ in range(MOST_STEPS):
         move = scale @ gradient
         distance = float(np.sqrt(move @ gradient / len(theta)))
-        if not distance < farthest:
+        # Where there is no density, the gradient may be zero, as at a maximum.
+        if not np.isfinite(value) or not distance < farthest:
             return None
         theta, farthest = theta + move, SHORTER * distance
         if distance < CLOSE:
             return Polished(theta, found)
-        gradient = density(theta)[1]
+        value, gradient = density(theta)
     return None
 
 

@@ -1,4 +1,4 @@
-"""What chains learn together while they tune: one proposal, from the draws of all of them, frozen afterwards."""
+"""One proposal for all chains, learned from their common draws while they tune, and frozen afterwards."""
 
 from __future__ import annotations
 
