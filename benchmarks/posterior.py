@@ -15,7 +15,6 @@ from case_studies.tools.effective_size import effective_sizes
 from pmgp.core.importance import curvature, peak, student_at
 from pmgp.interface.importance.sampling import begun
 from pmgp.interface.importance.targets import MarginalTarget
-from pmgp.interface.importance.trust import trust_in
 
 __all__ = ["CASES", "measure", "rows"]
 
@@ -62,15 +61,15 @@ def measure(problem: Problem, size: int) -> dict[str, Any]:
         weighing = begun(model, target, None, None, SEED, None, progressbar=False)
         beginning = process_time() - clock
         clock = process_time()
-        weighing.add(draws)
-        draw = (process_time() - clock) / draws
+        trust = weighing.drawn(draws)
+        draw = (process_time() - clock) / trust.size
         value = min(_seconds(target, theta) for theta in weighing.theta[:3])
-        trust = trust_in(weighing.log_weights)
-        share = trust.effective_size / draws
+        share = trust.effective_size / trust.size
         found = {
             "data": problem.name,
             "n": size,
             "dimension": weighing.theta.shape[1],
+            "draws": trust.size,
             "value, seconds": value,
             "values, maximum": beginning / value,
             "values, a draw": draw / value,

@@ -5,6 +5,7 @@ May import: core.numerics, core.likelihoods, core.gaussians, core.approximations
 
 from pmgp.core.importance.left_out import SiteDensities, log_evidence_left_out
 from pmgp.core.importance.peak import Density, Peak, Polished, curvature, peak, polished, student_at
+from pmgp.core.importance.refitted import Refitted
 from pmgp.core.importance.student_mixture import StudentMixture, fitted
 from pmgp.core.importance.weights import LogMean, effective_size, log_mean, resampled
 
@@ -13,6 +14,7 @@ __all__ = [
     "LogMean",
     "Peak",
     "Polished",
+    "Refitted",
     "SiteDensities",
     "StudentMixture",
     "curvature",

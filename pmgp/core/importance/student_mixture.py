@@ -54,11 +54,8 @@ class StudentMixture:
 
     def log_joint(self, theta: np.ndarray) -> np.ndarray:
         """Return the log of each component's share times its density: (size, dimension) -> (k, size)."""
-        nu, d = self.degrees_of_freedom, self.dimension
-        constant = gammaln(0.5 * (nu + d)) - gammaln(0.5 * nu) - 0.5 * d * np.log(nu * np.pi)
-        log_determinants = np.log(np.einsum("kii->ki", self.factors)).sum(axis=1)
-        exponents = 0.5 * (nu + d) * np.log1p(self.squared_distances(theta) / nu)
-        return (np.log(self.shares) + constant - log_determinants)[:, None] - exponents
+        logs = log_student(self.squared_distances(theta), self.factors[:, None], self.degrees_of_freedom)
+        return np.log(self.shares)[:, None] + logs
 
     def squared_distances(self, theta: np.ndarray) -> np.ndarray:
         """Return squared distances from the locations, in the scales' metric: (size, dimension) -> (k, size)."""
@@ -77,6 +74,17 @@ class StudentMixture:
             np.concatenate([self.factors, wide[None]]),
             self.degrees_of_freedom,
         )
+
+
+def log_student(squared_distances: np.ndarray, factors: np.ndarray, degrees_of_freedom: float) -> np.ndarray:
+    """Return log-densities of t distributions: (..., size), at squared distances of this shape in the scales' metric.
+
+    `factors` (..., size or 1, dimension, dimension): lower Cholesky factors of the scale matrices.
+    """
+    nu, d = degrees_of_freedom, factors.shape[-1]
+    constant = gammaln(0.5 * (nu + d)) - gammaln(0.5 * nu) - 0.5 * d * np.log(nu * np.pi)
+    log_determinants = np.log(np.einsum("...ii->...i", factors)).sum(axis=-1)
+    return constant - log_determinants - 0.5 * (nu + d) * np.log1p(squared_distances / nu)
 
 
 def fitted(rng: np.random.Generator, draws: np.ndarray) -> StudentMixture:

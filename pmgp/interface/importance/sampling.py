@@ -24,7 +24,7 @@ from pmgp.interface.graphs.compilation import INTERPRETED
 from pmgp.interface.importance.proper_prior import improper
 from pmgp.interface.importance.proposals import proposal_at_maximum
 from pmgp.interface.importance.targets import LatentTarget, MarginalTarget, Target
-from pmgp.interface.importance.trust import FEWEST, WORTH_EACH, Trust, trust_in
+from pmgp.interface.importance.trust import FEWEST, WORTH_EACH, Trust
 from pmgp.interface.importance.weighing import Weighing
 from pmgp.interface.maximum import TIGHT
 from pmgp.interface.model.observed_normal import gaussian_observations
@@ -54,8 +54,11 @@ def importance(
     is maximized, and its curvature at the maximum gives the scale of the t. Draws of theta are weighed with unbiased
     estimates of p(theta, y), so they are exact in the same sense as the chain of :class:`pmgp.PseudoMarginal`. For more
     than 5,000 multivariate normal observations, gradients from iterative solutions of linear systems lead near the
-    maximum, as in :func:`pmgp.find_map`, and factorizations take the last step. The result states how many draws they
-    are worth; if these are too few, run the chain.
+    maximum, as in :func:`pmgp.find_map`, and factorizations take the last step.
+
+    If the weights cannot be trusted, or are worth too few draws, a second t is fitted to the weighted draws, and as
+    many more are drawn from it; all of them are weighed with the mixture of both. The result states how many draws they
+    are worth; if these are still too few, run the chain.
 
     Parameters
     ----------
@@ -63,7 +66,8 @@ def importance(
         A model with latent values f, as for `PseudoMarginal`, or with multivariate normal observations, such as those
         of `pymc.gp.Marginal`. The model on the context stack by default.
     draws : int
-        Number of weighed draws of theta. The trace has as many draws as these are worth.
+        Number of weighed draws of theta, twice as many with a second proposal. The trace has as many draws as these are
+        worth.
     start : dict, optional
         Values of hyper-parameters at which the search starts, as in :func:`pmgp.find_map`.
     estimator : "auto", "importance", "annealed", "orthant", "sequential", or an object with their methods
@@ -106,6 +110,10 @@ def importance(
     Chopin, N. and Ridgway, J. (2017). Leave Pima Indians alone: binary regression as a benchmark for Bayesian
     computation. Statistical Science 32.
 
+    Cornuet, J.-M., Marin, J.-M., Mira, A. and Robert, C. P. (2012). Adaptive multiple importance sampling. Scandinavian
+    Journal of Statistics 39; here each draw is weighed with a proposal that was fitted without it, which leaves the
+    evidence unbiased.
+
     Examples
     --------
     >>> import numpy as np, pmgp
@@ -122,8 +130,7 @@ def importance(
     model = pm.modelcontext(model)
     target = target_of(model, estimator, approximation, latent, compile_kwargs)
     weighing = begun(model, target, start, executor, random_seed, compile_kwargs, progressbar)
-    weighing.add(draws)
-    trust, dimension = trust_in(weighing.log_weights), weighing.theta.shape[1]
+    trust, dimension = weighing.drawn(draws), weighing.theta.shape[1]
     if not trust.suffices(dimension):
         warnings.warn(
             f"importance sampling from the maximum: {trust.words}; at least {WORTH_EACH * dimension} equal "

@@ -9,9 +9,10 @@ import numpy as np
 from numpy.random import SeedSequence
 from rich.progress import track
 
-from pmgp.core.importance import StudentMixture
+from pmgp.core.importance import Refitted, StudentMixture
 from pmgp.interface.executors import Cells, Executors
 from pmgp.interface.importance.targets import Target, Weighed
+from pmgp.interface.importance.trust import FEWEST, Trust, trust_in
 from pmgp.interface.steps.threads import ThreadShare
 
 # Smallest number of tasks for an executor, so that many workers share the work.
@@ -19,7 +20,7 @@ LEAST_TASKS = 32
 
 
 class Weighing:
-    """Draws from a proposal, with their weights; more can be added.
+    """Draws from a proposal, with their weights; more can be added, and the proposal can be fitted to them once.
 
     `theta` (draws, dimension) are on the unconstrained scale, and `weighed` has an element for each of them.
     """
@@ -34,15 +35,41 @@ class Weighing:
     ) -> None:
         self.target, self.rng = target, rng
         self._proposal, self._executor, self._progressbar = proposal, executor, progressbar
+        self._refitted: Refitted | None = None
+        self._left_out = np.empty(0, dtype=int)
         self.theta = np.empty((0, proposal.locations.shape[1]))
         self.weighed: list[Weighed] = []
 
     def add(self, draws: int) -> None:
         """Draw and weigh so many."""
-        theta = self._proposal.sample(self.rng, draws)
+        if self._refitted is None:
+            theta, left_out = self._proposal.sample(self.rng, draws), len(self.theta) + np.arange(draws)
+        else:
+            theta, left_out = self._refitted.sample(self.rng, draws)
         seeds = SeedSequence(self.rng.integers(2**63)).spawn(draws)
         self.weighed += weigh(self.target, theta, seeds, self._executor, self._progressbar)
         self.theta = np.concatenate([self.theta, theta])
+        self._left_out = np.concatenate([self._left_out, left_out])
+
+    def drawn(self, draws: int) -> Trust:
+        """Draw and weigh so many, and as many once more, from a fitted proposal, if these do not suffice.
+
+        Raises ValueError if all weights vanish.
+        """
+        self.add(draws)
+        if not trust_in(self.log_weights).suffices(self.theta.shape[1]):
+            self.refit()
+            self.add(draws)
+        return trust_in(self.log_weights)
+
+    def refit(self) -> None:
+        """Fit the proposal of the draws that follow to those so far; once, and unless most of them weigh nothing.
+
+        Raises ValueError if all weights vanish.
+        """
+        log_weights = self.log_weights
+        if self._refitted is None and np.isfinite(log_weights).sum() >= FEWEST:
+            self._refitted = Refitted(self._proposal, self.theta, log_weights)
 
     @property
     def log_weights(self) -> np.ndarray:
@@ -50,7 +77,12 @@ class Weighing:
 
         Raises ValueError if all of them vanish.
         """
-        found = np.array([one.log_joint for one in self.weighed]) - self._proposal.log_density(self.theta)
+        drawn = (
+            self._proposal.log_density(self.theta)
+            if self._refitted is None
+            else self._refitted.log_density(self.theta, self._left_out)
+        )
+        found = np.array([one.log_joint for one in self.weighed]) - drawn
         if not np.isfinite(found).any():
             raise ValueError(
                 "all weights vanish: p(y|theta) could not be computed, or is zero, at all draws around the maximum; "

@@ -44,11 +44,10 @@ def weighted(
             target = target_of(model, "auto", "ep", None, compile_kwargs)
             weighing = begun(model, target, None, executor, random_seed, compile_kwargs, progressbar)
             draws = max(ceil(WEIGHED * needed), FEWEST)
-            weighing.add(draws)
-            trust = trust_in(weighing.log_weights)
-            dimension = weighing.theta.shape[1]
+            trust, dimension = weighing.drawn(draws), weighing.theta.shape[1]
             if trust.suffices(dimension) and trust.effective_size < needed:
-                weighing.add(ceil((MARGIN * needed / trust.effective_size - 1.0) * draws))
+                weighing.refit()
+                weighing.add(ceil((MARGIN * needed / trust.effective_size - 1.0) * trust.size))
                 trust = trust_in(weighing.log_weights)
     except ValueError as error:
         words, trusted = str(error), False
