@@ -35,8 +35,8 @@ def weighted(
 ) -> xr.DataTree | None:
     """Draw by importance sampling from the maximum of the posterior.
 
-    If the first draws can be trusted but are worth fewer than `needed`, more are added once. The result is
-    None if the weights cannot be trusted, or are worth too few draws; a message gives the diagnosis.
+    If the draws can be trusted but are worth fewer than `needed`, more are added once, from a proposal fitted to them.
+    The result is None if the weights cannot be trusted, or are worth too few draws; a message gives the diagnosis.
     """
     try:
         with warnings.catch_warnings():
