@@ -49,9 +49,9 @@ check-wheel:  ## the wheel, installed into a bare environment, where the README'
 	scripts/check_wheel
 
 check-data:  ## the tests of the articles' data; make check-data DATA=folder
-	PMGP_DATA=$(DATA) $(PYTEST) -q tests/test_datasets.py tests/marginal/test_route_agreement.py
-	PMGP_DATA=$(DATA) $(PYTEST) -q tests/marginal/test_orthant_agreement.py -k articles_data
-	PMGP_DATA=$(DATA) $(PYTEST) -q tests/case_studies/test_iterative_curves.py -k rivals
+	PMGP_DATA=$(DATA) $(PYTEST) -q tests/test_datasets.py tests/marginal/test_route_agreement.py \
+		tests/marginal/test_orthant_agreement.py::test_they_agree_on_the_articles_data \
+		tests/case_studies/test_iterative_curves.py::test_rivals_with_all_inputs_have_the_exact_density_and_predictions
 
 bench:  ## speed and efficiency figures, printed as tables; nutpie and GPy for comparison, nutpie does not go with the zarr of the tests
 	$(RUN) --group bench --with nutpie==0.16.11 --with GPy==1.15.0 python -m benchmarks
