@@ -51,7 +51,7 @@ class BlockedCovariance:
         outputs = [mean, *program.thin]
         whole = [leaf for leaf in program.leaves if not any(leaf.type.broadcastable)]
         self._values = ThetaFunction(theta, outputs, compile_function, whole)
-        self._distances_at = compile_function([], program.distances, interpreted=True)
+        self._distances_at = compile_function.as_written([], program.distances)
         self._pullback, self._thin_pullback = self._differentiated(theta, outputs, whole, compile_function)
         self.refresh_data()
 

@@ -37,7 +37,7 @@ class NumericalFunction:
         with untraced():
             outputs = rewritten(outputs, rearranged)
         self._graph = NumpyGraph(inputs, outputs, _call, retain=True)
-        self._at_rest = Compiler()([], self._graph.fixed, interpreted=True)
+        self._at_rest = Compiler().as_written([], self._graph.fixed)
         self.refresh_data()
 
     def refresh_data(self) -> None:

@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Callable, Sequence
+from collections.abc import Sequence
 from typing import Any
 
 import numpy as np
@@ -13,6 +13,7 @@ from pytensor.tensor.elemwise import DimShuffle
 from pytensor.tensor.subtensor import Subtensor
 from pytensor.tensor.variable import TensorVariable
 
+from pmgp.interface.graphs.compilation import Compiler
 from pmgp.interface.graphs.numpy_graph import NumpyGraph
 from pmgp.interface.graphs.numpy_operations import UnsupportedGraphError
 
@@ -42,7 +43,7 @@ class ThetaFunction:
         self,
         theta: TensorVariable,
         outputs: list[TensorVariable],
-        compile_function: Callable[..., Callable[..., Any]],
+        compile_function: Compiler,
         whole: Sequence[TensorVariable] = (),
     ) -> None:
         self._moves = [theta in set(ancestors([output])) for output in outputs]
@@ -53,7 +54,7 @@ class ThetaFunction:
         self._places = [place for place, moves in enumerate(self._moves) if moves]
         self._function = compile_function([theta], moving) if graph is None else graph
         # Called once in each chain, so that compiling is not worth its time.
-        self._at_rest = compile_function([], [*resting, *([] if graph is None else graph.fixed)], interpreted=True)
+        self._at_rest = compile_function.as_written([], [*resting, *([] if graph is None else graph.fixed)])
         self.refresh_data()
 
     def refresh_data(self) -> None:
@@ -90,7 +91,7 @@ class NumpyFunction:
         inputs: list[TensorVariable],
         theta: TensorVariable,
         outputs: list[TensorVariable],
-        compile_function: Callable[..., Callable[..., Any]],
+        compile_function: Compiler,
     ) -> None:
         self._graph = NumpyGraph(inputs, outputs)
         self._fixed_at = ThetaFunction(theta, self._graph.fixed, compile_function)

@@ -24,10 +24,10 @@ class ThetaPrior:
         self.graph = pt.add(*[term.sum() for term in terms], 0.0)
         # The unrolled graph is faster to compute and to compile, and is chosen if it has the same value.
         chosen = unrolled_sum(terms)
-        [expected] = theta.compile([], [self.graph], interpreted=True)(theta.initial)
+        [expected] = theta.values_of([self.graph])
         function = _by_numbers(theta, chosen, expected)
         if function is None:
-            [found] = theta.compile([], [chosen], interpreted=True)(theta.initial)
+            [found] = theta.values_of([chosen])
             if not same_values(expected, found):
                 chosen = self.graph
                 function = _by_numbers(theta, chosen, expected)

@@ -105,6 +105,11 @@ class ThetaVector:
         outputs, theta = self.write(outputs)
         return self.compile_function([*inputs, theta], outputs, interpreted)
 
+    def values_of(self, outputs: list[TensorVariable]) -> list[np.ndarray]:
+        """Return the values of graphs at the initial theta, computed as they are written."""
+        outputs, theta = self.write(outputs)
+        return self.compile_function.as_written([theta], outputs)(self.initial)
+
     def compile_small(self, outputs: list[TensorVariable]) -> ThetaFunction:
         """Return graphs with a few small values as a function of theta."""
         outputs, theta = self.write(outputs)
