@@ -2,6 +2,7 @@ import json
 import re
 import subprocess
 import sys
+from contextlib import contextmanager
 from dataclasses import replace
 from html import escape
 from importlib import resources
@@ -13,6 +14,7 @@ import pandas as pd
 import pytest
 import xarray as xr
 from fsspec.implementations.memory import MemoryFileSystem
+from matplotlib.figure import Figure
 from rich.console import Console
 from typer.testing import CliRunner
 
@@ -36,6 +38,28 @@ TEST_FILES = {"predictions.csv", "calibration.png"}
 
 def invoke(*arguments):
     return CliRunner().invoke(app, [str(argument) for argument in arguments])
+
+
+@contextmanager
+def traces_alone():
+    """Leave other plots of chains blank: one run draws them, from the columns of which traces are drawn, too."""
+    with pytest.MonkeyPatch.context() as patch:
+        for name in ("autocorrelation", "rank", "rhat", "lengthscale"):
+            patch.setattr(f"pmgp.plots.{name}", blank(name))
+        yield patch
+
+
+def sketched(*arguments):
+    with traces_alone():
+        return invoke(*arguments)
+
+
+def blank(name):
+    def plot(*given):
+        return Figure()
+
+    plot.__name__ = name
+    return plot
 
 
 @pytest.fixture(scope="module")
@@ -478,6 +502,7 @@ def test_results_are_not_overwritten_unasked(finished, csv):
 
 
 @pytest.mark.full
+@pytest.mark.usefixtures("without_pictures")
 def test_overwriting_replaces_all_results_and_nothing_else(settings, monkeypatch):
     settings.out.mkdir()
     (settings.out / "notes.txt").write_text("mine")
@@ -490,7 +515,7 @@ def test_overwriting_replaces_all_results_and_nothing_else(settings, monkeypatch
     sampled(monkeypatch, make_posterior())
     outcome = run.execute(replace(settings, test_fraction=0.0, overwrite=True), Console(quiet=True))
     assert outcome.scores == Scores({}, {})
-    assert written(settings) == FILES | CHAIN_PLOTS | {"notes.txt", STORE}
+    assert written(settings) == FILES | {"notes.txt", STORE}
     assert [path.name for path in store.iterdir()] == ["notes.txt"]
     assert (settings.out / "notes.txt").read_text() == "mine"
     assert (settings.out / "run.json").read_text() != "old"
@@ -524,6 +549,7 @@ def test_there_must_be_something_to_resume(settings):
 
 
 @pytest.mark.full
+@pytest.mark.usefixtures("without_pictures")
 def test_a_run_goes_on_where_it_was_interrupted(finished, csv, tmp_path, monkeypatch):
     """Interrupted while tuning, while sampling, and then made whole: the draws are those of the run without that."""
     import pymc as pm
@@ -652,7 +678,7 @@ def test_notices_of_the_file_are_printed_and_written(tmp_path, monkeypatch):
 def approximated(csv, tmp_path_factory):
     """Run on inducing inputs once, chosen by size."""
     out = tmp_path_factory.mktemp("runs") / "points"
-    with pytest.MonkeyPatch.context() as patch:
+    with traces_alone() as patch:
         patch.setattr("pmgp.interface.recommendation.MANY_POINTS", 40)
         result = invoke(
             *("run", csv, "--label", "kind", "--draws", 40, "--tune", 80, "--chains", 2, "--cores", 1),
@@ -731,7 +757,7 @@ def counts_csv(tmp_path_factory):
 def counted(counts_csv, tmp_path_factory):
     """Run counts with exposures once."""
     out = tmp_path_factory.mktemp("runs") / "calls"
-    result = invoke(
+    result = sketched(
         *("run", counts_csv, "--no-header", "--likelihood", "poisson", "--exposure", "x3", "--draws", 40),
         *("--tune", 80, "--chains", 2, "--cores", 1, "--importance-samples", 16, "--test-fraction", 0.3, "--out", out),
     )
@@ -801,7 +827,7 @@ def ordered_csv(tmp_path_factory):
 def ordered(ordered_csv, tmp_path_factory):
     """Run ordered categories once."""
     out = tmp_path_factory.mktemp("runs") / "grades"
-    result = invoke(
+    result = sketched(
         *("run", ordered_csv, "--likelihood", "ordinal", "--order", "low,medium,high", "--draws", 20),
         *("--tune", 30, "--chains", 2, "--cores", 1, "--importance-samples", 16, "--test-fraction", 0.3, "--out", out),
     )
@@ -850,7 +876,7 @@ def classes_csv(tmp_path_factory):
 def classified(classes_csv, tmp_path_factory):
     """Run classes without an order once."""
     out = tmp_path_factory.mktemp("runs") / "trees"
-    result = invoke(
+    result = sketched(
         *("run", classes_csv, "--likelihood", "multinomial", "--draws", 20, "--tune", 30, "--chains", 2, "--cores", 1),
         *("--importance-samples", 16, "--test-fraction", 0.3, "--out", out),
     )

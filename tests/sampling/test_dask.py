@@ -87,11 +87,11 @@ def test_models_and_units_of_a_study_travel_to_workers(client):
 
 
 def test_commands_of_the_page_run_the_demo_and_leave_no_process(tmp_path):
-    """With a free port and few draws; all processes that the commands start are in a session of their own."""
+    """With a free port, and fewer draws than most pictures need; what the commands start is in a session of its own."""
     [block] = re.findall(r"```bash\n(dask scheduler.*?)```", PAGE.read_text(), re.DOTALL)
     with socket.create_server(("127.0.0.1", 0)) as free:
         commands = block.replace("8786", str(free.getsockname()[1]))
-    few = f"pmgp run crabs --draws 20 --tune 20 --chains 2 --cores 1 --out {tmp_path / 'run'}"
+    few = f"pmgp run crabs --draws 5 --tune 20 --chains 2 --cores 1 --out {tmp_path / 'run'}"
     environment = os.environ | {
         "PATH": os.pathsep.join([str(Path(sys.executable).parent), os.environ["PATH"]]),
         "DASK_DISTRIBUTED__COMM__TIMEOUTS__CONNECT": f"{ROOM}s",
