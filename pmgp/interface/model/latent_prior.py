@@ -121,7 +121,9 @@ class LatentPrior(MatrixPrior):
         except UnsupportedGraphError:
             return None
         theta = self._theta.initial
-        mean, covariance = self._theta.compile_function.as_written([variable], graphs)(theta)
+        # Branches that a rewrite would remove may divide by zero.
+        with np.errstate(all="ignore"):
+            mean, covariance = self._theta.compile_function.as_written([variable], graphs)(theta)
         own_mean, own_covariance = blocked(theta)
         same = same_values(np.tril(covariance), np.tril(own_covariance)) and same_values(mean, own_mean)
         return blocked if same else None
