@@ -5,7 +5,7 @@ PYTEST := $(RUN) --group test pytest
 # Tests start many processes that import PyMC: 4 seconds each where Python keeps what it has compiled, 12 where it may not.
 export PYTHONDONTWRITEBYTECODE :=
 # Waiting threads of BLAS keep their cores busy: with two of them on two cores that also run something else, small matrices
-# took sixteen times the processor time. What pmgp samples with has one thread anyway, what the pages compute beside it has not.
+# took sixteen times the processor time. pmgp limits its own threads; what the pages compute beside it has as many as cores.
 docs notebooks check-notebooks: export OPENBLAS_NUM_THREADS := 1
 # Files go to the workers as they are collected: by number of tests, the few long ones would come last and alone.
 IN_TWO := -n 2 --dist loadfile --no-loadscope-reorder

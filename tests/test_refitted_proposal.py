@@ -12,7 +12,7 @@ from pmgp.interface.importance.targets import Weighed
 from pmgp.interface.importance.trust import trust_in
 from pmgp.interface.importance.weighing import Weighing
 
-DIMENSION, FIRST, SHAPE = 2, 10, 1.5
+DIMENSION, FIRST, FURTHER, SHAPE = 2, 10, 30, 1.5
 NARROW = StudentMixture(np.ones(1), np.full((1, DIMENSION), 0.4), 0.8 * np.eye(DIMENSION)[None], 7.0)
 
 
@@ -45,12 +45,12 @@ class FittedToAll(Refitted):
 
 
 def mean_weights(proposals: type[Refitted], repetitions: int, seed: int = 1) -> np.ndarray:
-    """Return means of the weights of ten draws from the first proposal, and of ten from those that are fitted."""
+    """Return means of the weights of ten draws from the first proposal, and of thirty from those that are fitted."""
     rng, found = np.random.default_rng(seed), []
     for _ in range(repetitions):
         draws = NARROW.sample(rng, FIRST)
         fitted = proposals(NARROW, draws, log_gamma(draws) - NARROW.log_density(draws))
-        more, left_out = fitted.sample(rng, FIRST)
+        more, left_out = fitted.sample(rng, FURTHER)
         theta = np.concatenate([draws, more])
         density = fitted.log_density(theta, np.concatenate([np.arange(FIRST), left_out]))
         found.append(np.exp(log_gamma(theta) - density).mean())
@@ -111,6 +111,6 @@ def test_draws_of_which_few_weigh_anything_are_not_fitted():
     weighing.add(40)
     assert 0 < np.isfinite(weighing.log_weights).sum() < 25
     before = weighing.log_weights
-    weighing.refit()
+    assert not weighing.refit()
     weighing.add(5)
     assert_allclose(weighing.log_weights[:40], before)

@@ -36,8 +36,7 @@ class Refitted:
 
     def __init__(self, first: StudentMixture, draws: np.ndarray, log_weights: np.ndarray) -> None:
         self.first, self.size = first, len(draws)
-        kept = ~np.eye(self.size, dtype=bool)
-        found = [_matched(first, draws[others], log_weights[others]) for others in kept]
+        found = [_matched(first, np.delete(draws, i, axis=0), np.delete(log_weights, i)) for i in range(self.size)]
         self._centers = np.array([center for center, _ in found])
         self._factors = np.array([factor for _, factor in found])
 

@@ -111,8 +111,9 @@ def importance(
     computation. Statistical Science 32.
 
     Cornuet, J.-M., Marin, J.-M., Mira, A. and Robert, C. P. (2012). Adaptive multiple importance sampling. Scandinavian
-    Journal of Statistics 39; here each draw is weighed with a proposal that was fitted without it, which leaves the
-    evidence unbiased.
+    Journal of Statistics 39; here each draw is weighed with a proposal that was fitted without it, so that weights do
+    not lower themselves. The evidence is then unbiased but for the decision, from the first weights, to draw more: with
+    50 draws from narrow proposals it was too low by up to 2 %, a sixth of its standard error.
 
     Examples
     --------

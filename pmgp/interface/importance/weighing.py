@@ -54,22 +54,24 @@ class Weighing:
     def drawn(self, draws: int) -> Trust:
         """Draw and weigh so many, and as many once more, from a fitted proposal, if these do not suffice.
 
+        This decision depends on the weights, which biases their mean by a small part of its standard error.
+
         Raises ValueError if all weights vanish.
         """
         self.add(draws)
-        if not trust_in(self.log_weights).suffices(self.theta.shape[1]):
-            self.refit()
+        if not trust_in(self.log_weights).suffices(self.theta.shape[1]) and self.refit():
             self.add(draws)
         return trust_in(self.log_weights)
 
-    def refit(self) -> None:
-        """Fit the proposal of the draws that follow to those so far; once, and unless most of them weigh nothing.
+    def refit(self) -> bool:
+        """Fit the proposal of further draws to those so far, once; return False if too few of them weigh anything.
 
         Raises ValueError if all weights vanish.
         """
         log_weights = self.log_weights
         if self._refitted is None and np.isfinite(log_weights).sum() >= FEWEST:
             self._refitted = Refitted(self._proposal, self.theta, log_weights)
+        return self._refitted is not None
 
     @property
     def log_weights(self) -> np.ndarray:
