@@ -31,6 +31,12 @@ def test_interpreted_functions_are_the_compiled_ones():
     np.testing.assert_allclose(Compiler().as_written([x], [graph])(values)[0], compiled, rtol=1e-14)
 
 
+def test_a_scalar_is_summed_as_it_is_written():
+    x = pt.dscalar("x")
+    values = Compiler().as_written([x], [x.sum(axis=-1), (x > 0.0).sum(axis=-1)])(np.asarray(2.5))
+    assert [(value.ndim, float(value)) for value in values] == [(0, 2.5), (0, 1.0)]
+
+
 def test_nothing_is_rewritten_where_graphs_are_computed_as_they_are_written():
     """The logarithm of one plus a small number is zero, where a rewrite would know better."""
     x = pt.vector("x")

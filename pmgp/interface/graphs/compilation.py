@@ -21,7 +21,7 @@ from pytensor.compile.rewriting import inline_ofg_node
 from pytensor.graph.rewriting.basic import dfs_rewriter, node_rewriter
 from pytensor.graph.rewriting.db import RewriteDatabaseQuery
 from pytensor.link.vm import VMLinker
-from pytensor.tensor.elemwise import Elemwise
+from pytensor.tensor.elemwise import CAReduce, Elemwise
 from pytensor.tensor.variable import TensorVariable
 
 # A child of PyMC's logger, so that messages appear as PyMC's own do.
@@ -44,6 +44,12 @@ def _divided(fgraph: Any, node: Any) -> list[Any] | None:
     return terms
 
 
+def _not_reduced(fgraph: Any, node: Any) -> list[Any] | None:
+    """Leave out a sum over an axis that a scalar does not have; PyTensor writes it, as NumPy's functions allow it."""
+    [reduced] = node.inputs
+    return None if reduced.ndim else [reduced.astype(node.outputs[0].dtype)]
+
+
 MOST_TERMS = 31
 # A position among PyTensor's rewrites, some of which look for softmax and introduce it.
 AFTER_SPECIALIZATION = 48.0
@@ -58,6 +64,7 @@ def _interpreting(rewrites: list[str]) -> Mode:
     ).register(
         (dfs_rewriter(node_rewriter([OpFromGraph])(_inlined)), AFTER_SPECIALIZATION),
         (dfs_rewriter(node_rewriter([Elemwise])(_divided)), AFTER_SPECIALIZATION + 0.1),
+        (dfs_rewriter(node_rewriter([CAReduce])(_not_reduced)), AFTER_SPECIALIZATION + 0.2),
     )
 
 
