@@ -31,7 +31,7 @@ class Refitted:
 
     - `first`: the first proposal
     - `draws` (size, dimension): draws from it
-    - `log_weights` (size,): logs of their weights, up to a constant; at least two of them finite
+    - `log_weights` (size,): logs of their weights, up to a constant; a draw without weight has minus infinity
     """
 
     def __init__(self, first: StudentMixture, draws: np.ndarray, log_weights: np.ndarray) -> None:
@@ -63,13 +63,16 @@ class Refitted:
 def _matched(first: StudentMixture, draws: np.ndarray, log_weights: np.ndarray) -> tuple[np.ndarray, np.ndarray]:
     """Return the weighted mean of draws, and the Cholesky factor of a scale matrix.
 
-    This is their covariance, to which the first proposal's scale is added like that of as many draws as dimensions.
+    This is their covariance, to which the first proposal's scale is added like that of as many draws as dimensions. If
+    no draw has weight, these are the first proposal's mean and scale.
     """
+    scale, dimension = np.einsum("k,kij,klj->il", first.shares, first.factors, first.factors), draws.shape[1]
+    if not np.isfinite(log_weights).any():
+        return first.shares @ first.locations, np.linalg.cholesky(WIDER * scale)
     weights = np.exp(log_weights - log_weights.max())
     weights /= weights.sum()
-    effective, dimension = 1.0 / float(weights @ weights), draws.shape[1]
+    effective = 1.0 / float(weights @ weights)
     center = weights @ draws
     deviations = draws - center
     covariance = (weights[:, None] * deviations).T @ deviations
-    scale = np.einsum("k,kij,klj->il", first.shares, first.factors, first.factors)
     return center, np.linalg.cholesky(WIDER * (effective * covariance + dimension * scale) / (effective + dimension))

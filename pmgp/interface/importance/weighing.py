@@ -12,11 +12,14 @@ from rich.progress import track
 from pmgp.core.importance import Refitted, StudentMixture
 from pmgp.interface.executors import Cells, Executors
 from pmgp.interface.importance.targets import Target, Weighed
-from pmgp.interface.importance.trust import FEWEST, Trust, trust_in
+from pmgp.interface.importance.trust import Trust, trust_in
 from pmgp.interface.steps.threads import ThreadShare
 
 # Smallest number of tasks for an executor, so that many workers share the work.
 LEAST_TASKS = 32
+# Draws for each hyper-parameter from which on half of them are from a proposal fitted to the other half. Fewer determine
+# its covariance so badly that it is worse than the curvature at the maximum of a nearly normal posterior.
+ENOUGH_EACH = 20
 
 
 class Weighing:
@@ -52,26 +55,23 @@ class Weighing:
         self._left_out = np.concatenate([self._left_out, left_out])
 
     def drawn(self, draws: int) -> Trust:
-        """Draw and weigh so many, and as many once more, from a fitted proposal, if these do not suffice.
+        """Draw and weigh so many; where there are enough of them, the second half are from a proposal fitted to the first.
 
-        This decision depends on the weights, which biases their mean by a small part of its standard error.
+        Only the number of draws decides on this. If their weights did, the mean weight would be biased.
 
         Raises ValueError if all weights vanish.
         """
-        self.add(draws)
-        if not trust_in(self.log_weights).suffices(self.theta.shape[1]) and self.refit():
-            self.add(draws)
+        second = draws // 2 if draws >= ENOUGH_EACH * self.theta.shape[1] else 0
+        self.add(draws - second)
+        if second:
+            self.refit()
+            self.add(second)
         return trust_in(self.log_weights)
 
-    def refit(self) -> bool:
-        """Fit the proposal of further draws to those so far, once; return False if too few of them weigh anything.
-
-        Raises ValueError if all weights vanish.
-        """
-        log_weights = self.log_weights
-        if self._refitted is None and np.isfinite(log_weights).sum() >= FEWEST:
-            self._refitted = Refitted(self._proposal, self.theta, log_weights)
-        return self._refitted is not None
+    def refit(self) -> None:
+        """Fit the proposal of further draws to those so far, once."""
+        if self._refitted is None:
+            self._refitted = Refitted(self._proposal, self.theta, self._log_weights)
 
     @property
     def log_weights(self) -> np.ndarray:
@@ -79,18 +79,22 @@ class Weighing:
 
         Raises ValueError if all of them vanish.
         """
-        drawn = (
-            self._proposal.log_density(self.theta)
-            if self._refitted is None
-            else self._refitted.log_density(self.theta, self._left_out)
-        )
-        found = np.array([one.log_joint for one in self.weighed]) - drawn
+        found = self._log_weights
         if not np.isfinite(found).any():
             raise ValueError(
                 "all weights vanish: p(y|theta) could not be computed, or is zero, at all draws around the maximum; "
                 "sample the model with pmgp.PseudoMarginal, whose errors name the reason"
             )
         return found
+
+    @property
+    def _log_weights(self) -> np.ndarray:
+        drawn = (
+            self._proposal.log_density(self.theta)
+            if self._refitted is None
+            else self._refitted.log_density(self.theta, self._left_out)
+        )
+        return np.array([one.log_joint for one in self.weighed]) - drawn
 
 
 def weigh(
