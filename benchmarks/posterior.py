@@ -26,7 +26,7 @@ WANTED = 32
 """Effective draws to which the time is counted."""
 CHAINED = 2500
 """Largest number of rows with an exact chain."""
-TRAJECTORIES, STEP_SIZE, MOST_LEAPFROGS = 400, 0.7, 5
+TRAJECTORIES, STEP_SIZE, MOST_LEAPFROGS = 600, 0.5, 6
 """Of Hamiltonian Monte Carlo, in coordinates in which the weighted draws have unit covariance."""
 SEED = 34
 

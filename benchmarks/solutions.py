@@ -13,7 +13,7 @@ import pandas as pd
 import pymc as pm
 from threadpoolctl import threadpool_limits
 
-from pmgp.core.importance import curvature, student_at
+from pmgp.core.importance import curvature, scale_at
 from pmgp.interface.backends import backend_of
 from pmgp.interface.importance.targets import MarginalTarget
 from pmgp.interface.iterative_evidence import IterativeDensity
@@ -155,6 +155,6 @@ def _solved(density: IterativeDensity, at: np.ndarray, enough: float) -> tuple[f
 def _noise(density: IterativeDensity, at: np.ndarray, gradients: np.ndarray, curved: int) -> float:
     """Return the noise of gradients, with the posterior's covariance from the curvature for some of the rows."""
     chosen = np.arange(curved)
-    factor = student_at(at, curvature(lambda theta: density.of_subset(theta, chosen), at)).factors[0]
+    factor = np.linalg.cholesky(scale_at(curvature(lambda theta: density.of_subset(theta, chosen), at)))
     steps = (gradients - gradients.mean(axis=0)) @ factor * np.sqrt(curved / density.size)
     return float(np.sqrt(np.square(steps).sum() / (steps.shape[1] * (len(steps) - 1))))

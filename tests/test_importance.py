@@ -12,9 +12,10 @@ from numpy.testing import assert_allclose, assert_array_equal
 from scipy.stats import multivariate_normal
 
 import pmgp
-from pmgp.core.importance import StudentMixture, curvature, peak, polished, resampled, student_at
+from pmgp.core.importance import curvature, peak, polished, resampled, student_at
 from pmgp.core.iterative.solvers import NotConvergedError
 from pmgp.interface.importance import proposals
+from pmgp.interface.importance.sampling import target_of
 from pmgp.interface.importance.targets import MarginalTarget
 from tests.finite_differences import central_differences
 from tests.steps.test_contract import FAST
@@ -35,7 +36,7 @@ def test_the_peak_of_a_quadratic_has_its_curvature():
     assert_allclose(found.theta, [1.0, -2.0], atol=1e-5)
     assert_allclose(curvature(quadratic, found.theta), PRECISION, atol=1e-8)
     student = student_at(found.theta, PRECISION)
-    assert_allclose(student.factors[0] @ student.factors[0].T, np.linalg.inv(PRECISION))
+    assert_allclose(student.scale, np.linalg.inv(PRECISION))
     assert student.degrees_of_freedom == 7.0
 
 
@@ -69,7 +70,7 @@ def test_last_steps_that_grow_are_refused():
 
 def test_flat_directions_get_a_scale_of_three():
     student = student_at(np.zeros(3), np.diag([4.0, 0.0, -2.0]))
-    assert_allclose(student.factors[0] @ student.factors[0].T, np.diag([0.25, 9.0, 9.0]))
+    assert_allclose(student.scale, np.diag([0.25, 9.0, 9.0]))
 
 
 @pytest.fixture(scope="module")
@@ -96,11 +97,11 @@ def counted_proposal(many, monkeypatch):
 def test_for_many_observations_few_gradients_are_from_factorizations(many, monkeypatch):
     proposal, gradients = counted_proposal(many, monkeypatch)
     assert gradients == 4
-    at = peak(many[1].density, proposal.locations[0]).theta
+    at = peak(many[1].density, proposal.center).theta
     expected = student_at(at, curvature(many[1].density, at))
-    # In posterior deviations, which the factor divides by.
-    assert np.abs(np.linalg.solve(expected.factors[0], proposal.locations[0] - at)).max() < 0.2
-    ratio = np.linalg.solve(expected.factors[0], proposal.factors[0])
+    # In posterior deviations, which the axes divide by.
+    assert np.abs(np.linalg.solve(expected.axes, proposal.center - at)).max() < 0.2
+    ratio = np.linalg.solve(expected.axes, proposal.axes)
     assert_allclose(np.linalg.svd(ratio, compute_uv=False), 1.0, atol=0.2)
 
 
@@ -112,7 +113,7 @@ def test_without_solutions_all_gradients_are_from_factorizations(many, monkeypat
     monkeypatch.setattr(proposals, "density_of", density_of)
     proposal, gradients = counted_proposal(many, monkeypatch)
     assert gradients > 10
-    assert np.abs(many[1].density(proposal.locations[0])[1]).max() < 0.1
+    assert np.abs(many[1].density(proposal.center)[1]).max() < 0.1
 
 
 def test_the_search_turns_back_where_there_is_no_density():
@@ -126,7 +127,7 @@ def test_the_search_turns_back_where_there_is_no_density():
 
 def test_degrees_of_freedom_are_those_of_the_density_and_of_the_draws():
     """The fourth moment of a t with seven degrees of freedom is 3 (7 / 5)^2 5 / 3."""
-    student = StudentMixture(np.ones(1), np.zeros((1, 1)), np.ones((1, 1, 1)), 7.0)
+    student = student_at(np.zeros(1), np.ones((1, 1)))
     grid = np.linspace(-300.0, 300.0, 1_200_001)[:, None]
     density = np.exp(student.log_density(grid))
     assert_allclose(np.trapezoid(density, grid[:, 0]), 1.0, rtol=1e-8)
@@ -202,6 +203,7 @@ def test_the_density_of_marginal_observations_and_its_gradient():
     names = [model.rvs_to_values[rv].name for rv in model.free_RVs]
     point = {name: np.asarray(element) for name, element in zip(names, theta, strict=True)}
     assert_allclose(value, model.compile_logp(**FAST)(point), rtol=1e-9)
+    assert_allclose(value, target.value(theta))
     assert_allclose(value, target.weighed(np.random.default_rng(0), theta).log_joint)
     assert_allclose(slope, central_differences(lambda t: target.density(t)[0], theta, 1e-3), rtol=1e-6)
 
@@ -223,6 +225,12 @@ def scaled(problem) -> pm.Model:
 @pytest.fixture(scope="module")
 def latent(problem):
     return pmgp.importance(scaled(problem), draws=400, random_seed=2, **QUIETLY)
+
+
+def test_the_density_of_latent_values_is_computed_without_its_gradient_too(problem):
+    target = target_of(scaled(problem), "auto", "ep", None, None)
+    theta = np.array([0.4])
+    assert_allclose(target.value(theta), target.density(theta)[0], rtol=1e-12)
 
 
 @pytest.mark.full

@@ -10,7 +10,7 @@ import numpy as np
 import pymc as pm
 from rich.progress import Progress, TextColumn, TimeElapsedColumn
 
-from pmgp.core.importance import curvature, peak, student_at
+from pmgp.core.importance import curvature, peak, scale_at
 from pmgp.core.iterative.ascent import Climbed, climb, distance
 from pmgp.core.iterative.gaussian import IterativeEvidence
 from pmgp.core.iterative.settings import Iterative, suitable_rank
@@ -124,7 +124,7 @@ class Climbing:
             return self.density.of_subset(theta, chosen)
 
         at = peak(of_subset, self.density.theta.initial).theta if given is None else given
-        factor = student_at(at, curvature(of_subset, at)).factors[0]
+        factor = np.linalg.cholesky(scale_at(curvature(of_subset, at)))
         return at, factor @ factor.T * (len(chosen) / size)
 
     def _same_or_none(self, theta: np.ndarray) -> np.ndarray | None:

@@ -15,7 +15,7 @@ from pymc.step_methods.compound import StepMethodState
 from pymc.step_methods.state import dataclass_state
 from pymc.util import get_random_generator
 
-from pmgp.core.importance import curvature, peak, student_at
+from pmgp.core.importance import curvature, peak, scale_at
 from pmgp.core.iterative.langevin import LangevinState, StochasticLangevin
 from pmgp.core.iterative.ulisse import Ulisse
 from pmgp.interface.iterative_evidence import IterativeDensity
@@ -174,7 +174,7 @@ def scale_of(density: IterativeDensity, subset: int) -> np.ndarray:
         return density.of_subset(theta, chosen)
 
     at = peak(of_subset, density.theta.initial).theta
-    return student_at(at, curvature(of_subset, at)).factors[0]
+    return np.linalg.cholesky(scale_at(curvature(of_subset, at)))
 
 
 def _refuse_affordable(size: int, force: bool) -> None:

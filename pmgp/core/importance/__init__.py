@@ -4,8 +4,9 @@ May import: core.numerics, core.likelihoods, core.gaussians, core.approximations
 """
 
 from pmgp.core.importance.left_out import SiteDensities, log_evidence_left_out
-from pmgp.core.importance.peak import Density, Peak, Polished, curvature, peak, polished, student_at
+from pmgp.core.importance.peak import Density, Peak, Polished, curvature, peak, polished, scale_at, student_at
 from pmgp.core.importance.refitted import Refitted
+from pmgp.core.importance.split_student import SplitStudent
 from pmgp.core.importance.student_mixture import StudentMixture, fitted
 from pmgp.core.importance.weights import LogMean, effective_size, log_mean, resampled
 
@@ -16,6 +17,7 @@ __all__ = [
     "Polished",
     "Refitted",
     "SiteDensities",
+    "SplitStudent",
     "StudentMixture",
     "curvature",
     "effective_size",
@@ -25,5 +27,6 @@ __all__ = [
     "peak",
     "polished",
     "resampled",
+    "scale_at",
     "student_at",
 ]

@@ -13,7 +13,7 @@ from typing import NamedTuple
 import numpy as np
 from scipy.optimize import minimize
 
-from pmgp.core.importance.student_mixture import StudentMixture
+from pmgp.core.importance.split_student import SplitStudent
 
 Density = Callable[[np.ndarray], tuple[float, np.ndarray]]
 
@@ -127,7 +127,7 @@ def polished(density: Density, theta: np.ndarray, step: float = STEP) -> Polishe
     """
     value, gradient = density(theta)
     found = _symmetric([(gradient - density(theta + shift)[1]) / step for shift in step * np.eye(len(theta))])
-    scale, farthest = _scale(found), np.inf
+    scale, farthest = scale_at(found), np.inf
     for _ in range(MOST_STEPS):
         move = scale @ gradient
         distance = float(np.sqrt(move @ gradient / len(theta)))
@@ -141,17 +141,16 @@ def polished(density: Density, theta: np.ndarray, step: float = STEP) -> Polishe
     return None
 
 
-def student_at(theta: np.ndarray, curvature: np.ndarray) -> StudentMixture:
-    """Return the t distribution with seven degrees of freedom whose scale matrix is the inverse of the curvature.
+def student_at(theta: np.ndarray, curvature: np.ndarray) -> SplitStudent:
+    """Return the t distribution with seven degrees of freedom whose scale matrix is the inverse of the curvature."""
+    return SplitStudent.symmetric(theta, scale_at(curvature), DEGREES_OF_FREEDOM)
+
+
+def scale_at(curvature: np.ndarray) -> np.ndarray:
+    """Return the inverse of the curvature: (dimension, dimension).
 
     Directions in which the density is flat, or curved upwards as at a saddle, get a standard deviation of three.
     """
-    factor = np.linalg.cholesky(_scale(curvature))
-    return StudentMixture(np.ones(1), theta[None], factor[None], DEGREES_OF_FREEDOM)
-
-
-def _scale(curvature: np.ndarray) -> np.ndarray:
-    """Return the inverse of the curvature, with a standard deviation of at most three along each direction."""
     values, vectors = np.linalg.eigh(curvature)
     scale = (vectors / np.maximum(values, SMALLEST_CURVATURE)) @ vectors.T
     return 0.5 * (scale + scale.T)

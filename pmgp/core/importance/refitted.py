@@ -20,7 +20,8 @@ from __future__ import annotations
 import numpy as np
 from scipy.special import logsumexp
 
-from pmgp.core.importance.student_mixture import StudentMixture, log_student
+from pmgp.core.importance.split_student import SplitStudent
+from pmgp.core.importance.student_mixture import log_student
 
 # Scale matrices are wider by this factor than the weighted covariance, since draws are few.
 WIDER = 1.2
@@ -34,7 +35,7 @@ class Refitted:
     - `log_weights` (size,): logs of their weights, up to a constant; a draw without weight has minus infinity
     """
 
-    def __init__(self, first: StudentMixture, draws: np.ndarray, log_weights: np.ndarray) -> None:
+    def __init__(self, first: SplitStudent, draws: np.ndarray, log_weights: np.ndarray) -> None:
         self.first, self.size = first, len(draws)
         found = [_matched(first, np.delete(draws, i, axis=0), np.delete(log_weights, i)) for i in range(self.size)]
         self._centers = np.array([center for center, _ in found])
@@ -55,20 +56,21 @@ class Refitted:
         """
         factors = self._factors[left_out]
         steps = np.linalg.solve(factors, (theta - self._centers[left_out])[..., None])[..., 0]
-        own = log_student(np.square(steps).sum(axis=1), factors, self.first.degrees_of_freedom)
+        log_volumes = np.log(np.einsum("nii->ni", factors)).sum(axis=1)
+        own = log_student(np.square(steps).sum(axis=1), log_volumes, theta.shape[1], self.first.degrees_of_freedom)
         share = self.size / len(theta)
         return logsumexp([self.first.log_density(theta), own], axis=0, b=np.array([[share], [1.0 - share]]))
 
 
-def _matched(first: StudentMixture, draws: np.ndarray, log_weights: np.ndarray) -> tuple[np.ndarray, np.ndarray]:
+def _matched(first: SplitStudent, draws: np.ndarray, log_weights: np.ndarray) -> tuple[np.ndarray, np.ndarray]:
     """Return the weighted mean of draws, and the Cholesky factor of a scale matrix.
 
     This is their covariance, to which the first proposal's scale is added like that of as many draws as dimensions. If
     no draw has weight, these are the first proposal's mean and scale.
     """
-    scale, dimension = np.einsum("k,kij,klj->il", first.shares, first.factors, first.factors), draws.shape[1]
+    scale, dimension = first.scale, first.dimension
     if not np.isfinite(log_weights).any():
-        return first.shares @ first.locations, np.linalg.cholesky(WIDER * scale)
+        return first.center, np.linalg.cholesky(WIDER * scale)
     weights = np.exp(log_weights - log_weights.max())
     weights /= weights.sum()
     effective = 1.0 / float(weights @ weights)

@@ -54,7 +54,8 @@ class StudentMixture:
 
     def log_joint(self, theta: np.ndarray) -> np.ndarray:
         """Return the log of each component's share times its density: (size, dimension) -> (k, size)."""
-        logs = log_student(self.squared_distances(theta), self.factors[:, None], self.degrees_of_freedom)
+        log_volumes = np.log(np.einsum("kii->ki", self.factors)).sum(axis=1, keepdims=True)
+        logs = log_student(self.squared_distances(theta), log_volumes, self.dimension, self.degrees_of_freedom)
         return np.log(self.shares)[:, None] + logs
 
     def squared_distances(self, theta: np.ndarray) -> np.ndarray:
@@ -76,15 +77,16 @@ class StudentMixture:
         )
 
 
-def log_student(squared_distances: np.ndarray, factors: np.ndarray, degrees_of_freedom: float) -> np.ndarray:
-    """Return log-densities of t distributions: (..., size), at squared distances of this shape in the scales' metric.
+def log_student(
+    squared_distances: np.ndarray, log_volume: np.ndarray | float, dimension: int, degrees_of_freedom: float
+) -> np.ndarray:
+    """Return log-densities of t distributions at squared distances, in the metric of their scales.
 
-    `factors` (..., size or 1, dimension, dimension): lower Cholesky factors of the scale matrices.
+    `log_volume`: half of the log determinants of the scale matrices.
     """
-    nu, d = degrees_of_freedom, factors.shape[-1]
+    nu, d = degrees_of_freedom, dimension
     constant = gammaln(0.5 * (nu + d)) - gammaln(0.5 * nu) - 0.5 * d * np.log(nu * np.pi)
-    log_determinants = np.log(np.einsum("...ii->...i", factors)).sum(axis=-1)
-    return constant - log_determinants - 0.5 * (nu + d) * np.log1p(squared_distances / nu)
+    return constant - log_volume - 0.5 * (nu + d) * np.log1p(squared_distances / nu)
 
 
 def fitted(rng: np.random.Generator, draws: np.ndarray) -> StudentMixture:

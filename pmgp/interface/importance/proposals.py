@@ -15,7 +15,7 @@ import numpy as np
 import pymc as pm
 from rich.progress import Progress, TextColumn, TimeElapsedColumn
 
-from pmgp.core.importance import Density, StudentMixture, curvature, peak, polished, student_at
+from pmgp.core.importance import Density, SplitStudent, curvature, peak, polished, student_at
 from pmgp.core.iterative.settings import Iterative
 from pmgp.core.iterative.solvers import IndefiniteMatrixError, NotConvergedError
 from pmgp.interface.climbing import LARGEST_FACTORIZED, Climbing, density_of
@@ -33,7 +33,7 @@ def proposal_at_maximum(
     start: dict[str, Any] | None,
     compile_kwargs: dict[str, Any] | None,
     progressbar: bool,
-) -> StudentMixture:
+) -> SplitStudent:
     """Return the t distribution at the maximum; warn if the search ended before the maximum.
 
     Raises ValueError if the density is not finite at the start.

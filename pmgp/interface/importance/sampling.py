@@ -56,9 +56,10 @@ def importance(
     than 5,000 multivariate normal observations, gradients from iterative solutions of linear systems lead near the
     maximum, as in :func:`pmgp.find_map`, and factorizations take the last step.
 
-    With at least twenty draws for each hyper-parameter, the second half come from a t fitted to the weights of the
-    first half, and all are weighed with the mixture of both. The result states how many draws they are worth; if these
-    are too few, draw more, or run the chain.
+    With at least twenty draws for each hyper-parameter, the t has two widths along each axis, from the density on both
+    sides of the maximum, and the second half of the draws come from another t, fitted to the first half; all are
+    weighed with the mixture of both. The result states how many draws they are worth; if these are too few, draw more,
+    or run the chain.
 
     Parameters
     ----------
@@ -112,6 +113,9 @@ def importance(
     Cornuet, J.-M., Marin, J.-M., Mira, A. and Robert, C. P. (2012). Adaptive multiple importance sampling. Scandinavian
     Journal of Statistics 39; here each draw is weighed with a proposal that was fitted without it, so that weights do
     not lower themselves, and the evidence is unbiased.
+
+    Geweke, J. (1989). Bayesian inference in econometric models using Monte Carlo integration. Econometrica 57: the t
+    with two widths.
 
     Examples
     --------

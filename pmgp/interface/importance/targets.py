@@ -44,6 +44,9 @@ class Target(Protocol):
     def density(self, theta: np.ndarray) -> tuple[float, np.ndarray]:
         """Return log p(theta) p(y|theta), perhaps approximate, and its gradient; not finite for zero densities."""
 
+    def value(self, theta: np.ndarray) -> float:
+        """Return the log-density alone, perhaps approximate; minus infinity where it is zero."""
+
     def weighed(self, rng: np.random.Generator, theta: np.ndarray) -> Weighed:
         """Weigh theta with an unbiased estimate of p(y|theta)."""
 
@@ -80,6 +83,11 @@ class LatentTarget:
         if not np.isfinite(evaluation.log_screen):
             return -np.inf, np.zeros_like(theta)
         return evaluation.log_screen, screen_gradient(self._evaluate, evaluation)
+
+    def value(self, theta: np.ndarray) -> float:
+        """Return the log of p(theta) and the approximate p(y|theta)."""
+        value = self._evaluate(theta, None).log_screen
+        return value if np.isfinite(value) else -np.inf
 
     def weighed(self, rng: np.random.Generator, theta: np.ndarray) -> Weighed:
         """Weigh theta with an estimate, and pick one of its particles by weight."""
@@ -132,11 +140,15 @@ class MarginalTarget:
             covariance_bar = linalg.add_outer(np.multiply(prior.inverse, -0.5, out=prior.inverse), weighted)
         return prior.log_density(self._y), self._prior.pullback(theta, covariance_bar, weighted)
 
-    def weighed(self, rng: np.random.Generator, theta: np.ndarray) -> Weighed:
-        """Weigh theta with p(y|theta), which needs one factorization and no estimate."""
+    def value(self, theta: np.ndarray) -> float:
+        """Return log p(theta) p(y|theta), which takes one factorization."""
         log_prior = self._theta_prior(theta)
         prior = self._prior(theta).factorized() if np.isfinite(log_prior) else None
-        return Weighed(-np.inf if prior is None else log_prior + prior.log_density(self._y), None)
+        return -np.inf if prior is None else log_prior + prior.log_density(self._y)
+
+    def weighed(self, rng: np.random.Generator, theta: np.ndarray) -> Weighed:
+        """Weigh theta with p(y|theta), which needs no estimate."""
+        return Weighed(self.value(theta), None)
 
     def unravel(self, theta: np.ndarray, f: np.ndarray | None) -> dict[str, np.ndarray]:
         """Return the values of the model's value variables by name."""

@@ -9,7 +9,8 @@ import numpy as np
 from numpy.random import SeedSequence
 from rich.progress import track
 
-from pmgp.core.importance import Refitted, StudentMixture
+from pmgp.core.importance import Refitted, SplitStudent
+from pmgp.core.numerics.threads import suitable_threads, threads_limited
 from pmgp.interface.executors import Cells, Executors
 from pmgp.interface.importance.targets import Target, Weighed
 from pmgp.interface.importance.trust import Trust, trust_in
@@ -17,8 +18,8 @@ from pmgp.interface.steps.threads import ThreadShare
 
 # Smallest number of tasks for an executor, so that many workers share the work.
 LEAST_TASKS = 32
-# Draws for each hyper-parameter from which on half of them are from a proposal fitted to the other half. Fewer determine
-# its covariance so badly that it is worse than the curvature at the maximum of a nearly normal posterior.
+# From so many draws for each hyper-parameter on the proposal is improved: its widths take a tenth of the evaluations or
+# less, and a covariance is known well enough from half of the draws.
 ENOUGH_EACH = 20
 
 
@@ -31,7 +32,7 @@ class Weighing:
     def __init__(
         self,
         target: Target,
-        proposal: StudentMixture,
+        proposal: SplitStudent,
         rng: np.random.Generator,
         executor: Executors | None,
         progressbar: bool,
@@ -40,7 +41,7 @@ class Weighing:
         self._proposal, self._executor, self._progressbar = proposal, executor, progressbar
         self._refitted: Refitted | None = None
         self._left_out = np.empty(0, dtype=int)
-        self.theta = np.empty((0, proposal.locations.shape[1]))
+        self.theta = np.empty((0, proposal.dimension))
         self.weighed: list[Weighed] = []
 
     def add(self, draws: int) -> None:
@@ -55,17 +56,22 @@ class Weighing:
         self._left_out = np.concatenate([self._left_out, left_out])
 
     def drawn(self, draws: int) -> Trust:
-        """Draw and weigh so many; where there are enough of them, the second half are from a proposal fitted to the first.
+        """Draw and weigh so many.
 
-        Only the number of draws decides on this. If their weights did, the mean weight would be biased.
+        Where they are enough, the proposal's widths are found first, and the second half of the draws are from one that
+        is fitted to the first half. Only the number of draws decides on this. If their weights did, their mean would be
+        biased.
 
         Raises ValueError if all weights vanish.
         """
-        second = draws // 2 if draws >= ENOUGH_EACH * self.theta.shape[1] else 0
-        self.add(draws - second)
-        if second:
+        if draws < ENOUGH_EACH * self.theta.shape[1]:
+            self.add(draws)
+        else:
+            with threads_limited(suitable_threads(self.target.size)):
+                self._proposal = self._proposal.fitted(self.target.value)
+            self.add(draws - draws // 2)
             self.refit()
-            self.add(second)
+            self.add(draws // 2)
         return trust_in(self.log_weights)
 
     def refit(self) -> None:
