@@ -53,7 +53,7 @@ def figure_1(table: pd.DataFrame) -> Figure:
 
 
 def _by_preconditioner(ax: Axes, own: pd.DataFrame) -> None:
-    colors = plt.get_cmap("tab10")(np.linspace(0.0, 1.0, len(PRECONDITIONERS)))
+    colors = plt.get_cmap("tab20")(range(len(PRECONDITIONERS)))
     for name, color in zip(PRECONDITIONERS, colors, strict=True):
         # A line has a gap where a cell has not been run.
         line = own[own["preconditioner"] == name].set_index("log_lengthscale").reindex(EXPONENTS)

@@ -66,13 +66,13 @@ def general_eigenvectors(problem: Problem) -> TwoSided:
     return TwoSided(half, half, problem.noise)
 
 
-def with_jitter(problem: Problem) -> LowRank:
-    """Return the approximation of PITC with an amount on the diagonal of K_UU that is as large as the noise."""
+def with_jitter(name: str, problem: Problem) -> LowRank:
+    """Return the approximation of FITC or PITC with an amount on the diagonal of K_UU that is as large as the noise."""
     points, kernel = problem.points(), problem.kernel
     columns = kernel.columns(points)
     lower = np.linalg.cholesky(columns[points] + JITTER * np.eye(len(points)))
     factor = solve_triangular(lower, columns.T, lower=True).T
-    slices = consecutive(kernel.size, problem.m)
+    slices = consecutive(kernel.size, problem.m if name == "PITC" else 1)
     blocks = [kernel.block(rows) - factor[rows] @ factor[rows].T + np.diag(problem.noise[rows]) for rows in slices]
     return LowRank(factor, BlockDiagonal(slices, blocks))
 
@@ -94,7 +94,8 @@ def lines() -> Iterator[dict[str, Any]]:
         yield _line(Cell("Nystrom", noise, -1), "general eigenvectors", repetition, general_eigenvectors)
     for repetition in repetitions:
         yield _line(Cell("SVD", -4, -3), "singular vectors", repetition, singular_vectors)
-        yield _line(Cell("PITC", -6, 2), "jitter", repetition, with_jitter)
+        for name in ("FITC", "PITC"):
+            yield _line(Cell(name, -6, 2), "jitter", repetition, partial(with_jitter, name))
 
 
 def _line(cell: Cell, way: str, repetition: int, made: Callable[[Problem], Preconditioner]) -> dict[str, Any]:

@@ -9,7 +9,7 @@ import pandas as pd
 
 from case_studies.pseudo_marginal import results, study
 from case_studies.pseudo_marginal.comparison import beside_article, estimator_table, of_article, operations_of
-from case_studies.pseudo_marginal.sensitivity import WITHIN, N
+from case_studies.pseudo_marginal.sensitivity import WITHIN, WITHIN_N
 from case_studies.pseudo_marginal.study import ESTIMATORS, OURS, OURS_LAPLACE
 from case_studies.tools.articles import PSEUDO_MARGINAL
 from case_studies.tools.record import DEVIATIONS, Entry, Finding, Numbers, Remark, Share, made_by
@@ -64,15 +64,15 @@ def _effective_sizes(cells: pd.DataFrame, number: int) -> Entry:
 
 
 def _other_data(article: pd.DataFrame, number: int) -> Iterator[Remark]:
-    """For each small problem, methods whose number in the article is one of those on several data sets.
+    """For each problem, methods whose number in the article is one of those on several data sets.
 
     It is between them, or a chain on one of them is within the deviations of the article's chains. Pseudo-marginal rows
     of a problem have their posterior and their proposal in common, so they differ together.
     """
     lines = results.read("sensitivity")
     lines = lines[(lines["experiment"] == f"table {number}") & (lines["method"] != WITHIN)]
-    for (d, kernel), there in lines.groupby(["d", "kernel"]):
-        problem = f"n = {N}, d = {d}"
+    for (n, d, kernel), there in lines.groupby(["n", "d", "kernel"]):
+        problem = f"n = {n}, d = {d}"
         sizes = there.groupby("method")["ess_ar"].agg(["min", "max"])
         rows = article.loc[problem].xs(kernel, level="kernel").loc[sizes.index]
         theirs, reach = rows["ess_mean"], DEVIATIONS * rows["ess_sd"]
@@ -97,7 +97,7 @@ def _gains(cells: pd.DataFrame, number: int) -> Iterator[Remark]:
         return
     ours = [beside_article(cells, table)["ess_ar_mean"] for table in (1, 3)]
     theirs = [of_article(table)["ess_mean"] for table in (1, 3)]
-    for place in ((f"n = {N}, d = 2", "AA", "ARD"), (f"n = {N}, d = 10", "PM EP (64)", "ARD")):
+    for place in ((f"n = {WITHIN_N}, d = 2", "AA", "ARD"), (f"n = {WITHIN_N}, d = 10", "PM EP (64)", "ARD")):
         problem, method, kernel = place
         once, often = (table[place] for table in ours)
         article_once, article_often = (table[place] for table in theirs)
@@ -124,9 +124,8 @@ def _spreads(frame: pd.DataFrame, own: pd.DataFrame) -> Iterator[Remark]:
 def _same_surrogate_data() -> str:
     """Return a note on the other reading of SURR, which does not explain all of its cells."""
     lines = results.read("sensitivity")
-    lines = lines[(lines["experiment"] == "table 3") & (lines["dataset"] == 0)].set_index(
-        ["d", "kernel", "lengthscale", "method"]
-    )
+    chosen = (lines["experiment"] == "table 3") & (lines["dataset"] == 0) & (lines["n"] == WITHIN_N)
+    lines = lines[chosen].set_index(["d", "kernel", "lengthscale", "method"])
     wide = lines["ess_ar"].unstack("method").dropna(subset=[WITHIN])
     pairs = "; ".join(
         f"d = {d}, {kernel}: {row[WITHIN]:,.0f} in place of {row['SURR']:,.0f}"
@@ -134,7 +133,7 @@ def _same_surrogate_data() -> str:
     )
     return (
         "Tried without a clear result: if all twenty updates of SURR have the same surrogate data, where ours have new "
-        f"ones each, chains on a data set with n = {N} have, with {pairs}."
+        f"ones each, chains on a data set with n = {WITHIN_N} have, with {pairs}."
     )
 
 

@@ -10,7 +10,6 @@ here on one of these data sets.
 from __future__ import annotations
 
 from functools import lru_cache
-from itertools import product
 from typing import Any, NamedTuple
 
 from case_studies.pseudo_marginal import results, study
@@ -27,23 +26,26 @@ from case_studies.tools.stream import stream
 from pmgp.core.latent_updates import EllipticalSliceUpdate
 from pmgp.core.theta_updates.schemes import SurrogateScheme
 
-__all__ = ["WITHIN", "N", "Question", "questions", "run"]
+__all__ = ["WITHIN", "Question", "questions", "run"]
 
-N, DATASETS, SEED = 50, 16, 2014
+DATASETS = {(50, 2): 8, (50, 10): 4, (200, 2): 4}
+"""By number of points and of inputs."""
+SEED = 2014
 SCALES = {
-    "table 1": Scale("sensitivity", SEED, 1, 1500, 5000, (5000,), DATASETS),
-    "table 3": Scale("sensitivity", SEED, 1, 200, 1000, (1000,), DATASETS),
+    "table 1": Scale("sensitivity", SEED, 1, 1500, 5000, (5000,), 1),
+    "table 3": Scale("sensitivity", SEED, 1, 200, 1000, (1000,), 1),
 }
 METHODS = {"table 1": ("PM EP (64)", "AA", "SURR"), "table 3": ("AA", "SURR")}
 LENGTHSCALES = {2: (LENGTHSCALE,), 10: (LENGTHSCALE, 1.0)}
-WITHIN = "SURR, same data"
-"""Twenty updates given the same surrogate data."""
+WITHIN, WITHIN_N = "SURR, same data", 50
+"""Twenty updates given the same surrogate data, and the number of points with which they were tried."""
 
 
 class Question(NamedTuple):
     """A cell of a table, on one data set that was simulated with a length-scale."""
 
     experiment: str
+    n: int
     d: int
     kernel: str
     lengthscale: float
@@ -52,33 +54,36 @@ class Question(NamedTuple):
 
 
 def questions() -> list[Question]:
-    """All of them; a run that is stopped has all problems."""
-    places = [(d, kernel, tau) for d in (2, 10) for kernel in ("isotropic", "ARD") for tau in LENGTHSCALES[d]]
+    """All of them."""
+    places = [(n, d, kernel, tau) for n, d in DATASETS for kernel in ("isotropic", "ARD") for tau in LENGTHSCALES[d]]
     several = [
         Question(experiment, *place, dataset, method)
-        for dataset, place in product(range(DATASETS), places)
+        for place in places
+        for dataset in range(DATASETS[place[:2]])
         for experiment, methods in METHODS.items()
         for method in methods
     ]
-    return [*(Question("table 3", *place, 0, WITHIN) for place in places if place[2] == LENGTHSCALE), *several]
+    small = [place for place in places if place[0] == WITHIN_N and place[3] == LENGTHSCALE]
+    return [*(Question("table 3", *place, 0, WITHIN) for place in small), *several]
 
 
 @lru_cache(maxsize=1)
-def _problem(d: int, kernel: str, lengthscale: float, dataset: int) -> Problem:
-    rng = stream(SEED, "sensitivity data", d, f"{lengthscale:g}", dataset)
-    return Problem.simulated(simulate(N, d, rng, lengthscale), kernel)
+def _problem(n: int, d: int, kernel: str, lengthscale: float, dataset: int) -> Problem:
+    rng = stream(SEED, "sensitivity data", n, d, f"{lengthscale:g}", dataset)
+    return Problem.simulated(simulate(n, d, rng, lengthscale), kernel)
 
 
 def _sampler(question: Question) -> Sampler:
     if question.method == WITHIN:
         scheme = RepeatedWithin(scheme=SurrogateScheme(), repeats=REPEATS)
         return Alternating(scheme, 1, latent=EllipticalSliceUpdate(LATENT_UPDATES[question.experiment]))
-    return study.sampler(Cell(question.experiment, SIMULATED, N, question.d, question.kernel, question.method), None)
+    experiment, n, d, kernel, *_, method = question
+    return study.sampler(Cell(experiment, SIMULATED, n, d, kernel, method), None)
 
 
 def run(question: Question) -> dict[str, Any]:
     """One chain; the effective size is that of the article's number of draws."""
-    scale, problem = SCALES[question.experiment], _problem(*question[1:5])
+    scale, problem = SCALES[question.experiment], _problem(*question[1:6])
     rng = stream(SEED, "sensitivity", *map(str, question))
     found = run_chain(rng, _sampler(question), problem, problem.start(rng), scale)
     size = found["ess_autoregressive"] * ARTICLE_DRAWS / scale.draws

@@ -32,9 +32,12 @@ def test_iterations_without_a_preconditioner_are_the_authors(stored):
 
 
 def test_nearly_all_iterations_are_the_authors(stored):
-    """Those whose preconditioner is determined by the article; inner tolerances and the SVD's projections are not."""
+    """Those whose preconditioner is determined by the article.
+
+    Inner tolerances, the SVD's projections and the grid are not.
+    """
     beside = results.beside_authors(stored)
-    settled = beside[~beside["preconditioner"].isin(["regularized", "SVD"])]
+    settled = beside[~beside["preconditioner"].isin(["regularized", "SVD", "structured interpolation"])]
     assert near(settled).mean() > 0.85
 
 
