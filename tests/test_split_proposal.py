@@ -55,6 +55,11 @@ def test_its_draws_have_its_density():
     draws = SKEWED.sample(np.random.default_rng(1), 40_000)
     counts, expected = quadrants(SKEWED, draws)
     assert chi2.sf(np.square(counts - expected) @ (1.0 / expected), 3) > 1e-4
+    squares = np.square(np.linalg.solve(SKEWED.axes, (draws - SKEWED.center).T))
+    inverse = np.linalg.inv(SKEWED.axes)
+    # A t with seven degrees of freedom has 7 / 5 times its squared scale.
+    errors = squares.mean(axis=1) - 1.4 * np.diag(inverse @ SKEWED.scale @ inverse.T)
+    assert (np.abs(errors) < 4.0 * squares.std(axis=1) / 200.0).all()
     # The mean ratio of another density to this one is one, if the draws are from this one.
     other = multivariate_t([0.7, -1.2], [[0.8, 0.1], [0.1, 0.3]], 12.0)
     ratios = np.exp(other.logpdf(draws) - SKEWED.log_density(draws))
@@ -92,3 +97,7 @@ def test_it_finds_the_skewness_of_a_density():
 )
 def test_widths_are_bounded(log_density, width):
     assert_allclose(student_at(np.zeros(1), np.eye(1)).fitted(log_density).widths, width)
+
+
+def test_without_density_at_the_center_nothing_changes():
+    assert_allclose(student_at(np.zeros(1), np.eye(1)).fitted(lambda theta: -np.inf).widths, 1.0)

@@ -292,8 +292,8 @@ def _remarks(article: pd.Series) -> list[Remark]:
             {"preconditioner": ["regularized"]},
         ),
         Remark(
-            "the article does not say where its grid ends, nor how many points it has; ours has three along each of "
-            "the eight axes of Concrete, from the smallest input to the largest.",
+            "the article gives the size of its grid by the order of the cost alone, and not its ends; ours has three "
+            "points along each of the eight axes of Concrete, from the smallest input to the largest.",
             {"preconditioner": ["structured interpolation"]},
         ),
         Remark(

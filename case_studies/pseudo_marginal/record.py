@@ -84,7 +84,8 @@ def _other_data(article: pd.DataFrame, number: int) -> Iterator[Remark]:
             )
             scales = " and ".join(f"{value:g}" for value in sorted(set(there["lengthscale"])))
             count = there["dataset"].nunique()
-            words = f"the data set decides. With {problem} and the {kernel} kernel, data sets simulated anew"
+            words = f"the data set decides, within two of the article's deviations. With {problem} and the {kernel} "
+            words += "kernel, data sets simulated anew"
             words += f" ({count} for the length-scale {scales} each)" if "and" in scales else f" ({count})"
             methods = [name for name in article.loc[problem].index.unique("method") if _alike(name) & set(inside.index)]
             about = {"problem": [problem], "kernel": [kernel], "method": methods}

@@ -49,19 +49,23 @@ class SplitStudent:
 
     @property
     def scale(self) -> np.ndarray:
-        """The mean of squares about the center, in units of those of the same t: (dimension, dimension)."""
+        """The scale matrix of the t that has the same axes, and the same mean squares along them."""
         squares = np.power(self.widths, 3).sum(axis=0) / self.widths.sum(axis=0)
         return (self.axes * squares) @ self.axes.T
 
     def fitted(self, log_density: Callable[[np.ndarray], float]) -> SplitStudent:
         """Return this distribution with widths from a log-density, at the center and on both sides along each axis.
 
-        A width makes the logarithm of a normal density as much lower at that point as the given one is.
+        A width makes the logarithm of a normal density as much lower at that point as the given one is. Nothing changes
+        where there is no density at the center.
         """
+        highest = log_density(self.center)
+        if not np.isfinite(highest):
+            return self
         shifts = FAR * np.stack([self.axes.T, -self.axes.T])
         values = np.array([[log_density(self.center + one) for one in side] for side in shifts])
         with np.errstate(divide="ignore"):
-            widths = FAR / np.sqrt(2.0 * np.maximum(log_density(self.center) - values, 0.0))
+            widths = FAR / np.sqrt(2.0 * np.maximum(highest - values, 0.0))
         return replace(self, widths=np.clip(widths, NARROWEST, WIDEST))
 
     def sample(self, rng: np.random.Generator, size: int) -> np.ndarray:

@@ -7,7 +7,7 @@ from functools import lru_cache, partial
 
 import numpy as np
 from numpy.random import SeedSequence
-from rich.progress import track
+from rich.progress import Progress, track
 
 from pmgp.core.importance import Refitted, SplitStudent
 from pmgp.core.numerics.threads import suitable_threads, threads_limited
@@ -67,12 +67,23 @@ class Weighing:
         if draws < ENOUGH_EACH * self.theta.shape[1]:
             self.add(draws)
         else:
-            with threads_limited(suitable_threads(self.target.size)):
-                self._proposal = self._proposal.fitted(self.target.value)
+            self._find_widths()
             self.add(draws - draws // 2)
             self.refit()
             self.add(draws // 2)
         return trust_in(self.log_weights)
+
+    def _find_widths(self) -> None:
+        with Progress(disable=not self._progressbar) as progress:
+            task = progress.add_task("Looking at the proposal's axes", total=2 * self._proposal.dimension + 1)
+
+            def value(theta: np.ndarray) -> float:
+                found = self.target.value(theta)
+                progress.advance(task)
+                return found
+
+            with threads_limited(suitable_threads(self.target.size)):
+                self._proposal = self._proposal.fitted(value)
 
     def refit(self) -> None:
         """Fit the proposal of further draws to those so far, once."""

@@ -36,7 +36,7 @@ def weighted(
     """Draw by importance sampling from the maximum of the posterior.
 
     If the draws can be trusted but are worth fewer than `needed`, more are added once, from a proposal fitted to them.
-    That their number depends on the weights biases the evidence by a small part of its standard error.
+    Their number depends on the weights, so that the evidence is then not exactly unbiased.
     The result is None if the weights cannot be trusted, or are worth too few draws; a message gives the diagnosis.
     """
     try:
