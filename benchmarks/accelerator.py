@@ -1,4 +1,4 @@
-"""Times on a device of JAX, beside NumPy and LAPACK: a sweep, exact chains, inducing inputs, products, and depth.
+"""Times on a device of JAX, beside NumPy: evidences, sweeps, exact chains, inducing inputs, products, and depth.
 
 Without an accelerator the device is the CPU, and the rows say so. There JAX has one thread, and the clock is that of
 the process; elsewhere it is that of the wall, and data sets go up to 20,000 points.
@@ -19,10 +19,14 @@ import pmgp
 from benchmarks import tiles
 from benchmarks.iteration import lapack_seconds
 from benchmarks.problems import synthetic
+from pmgp.interface.model.observed_normal import ObservedNormal, observed_normal
+from pmgp.interface.steps.matrices import JaxMatrices, NumpyMatrices
 
-__all__ = ["chain_row", "chains_row", "classes_row", "deep_row", "product_row", "rows", "sweep_row"]
+__all__ = ["chain_row", "chains_row", "classes_row", "deep_row", "evidence_rows", "product_row", "rows", "sweep_row"]
 
 ON_CPU, ELSEWHERE = (400, 1000), (400, 2000, 5000, 20_000)
+# Observations of which an evidence, and its gradient, is computed; the gradient of fewer where matrices are this large.
+OBSERVED_ON_CPU, OBSERVED_ELSEWHERE, LARGEST_GRADIENT = (2000,), (2000, 5000, 20_000, 50_000), 20_000
 # Points and inducing inputs for ten classes; elsewhere those of MNIST.
 CLASSES_ON_CPU, CLASSES_ELSEWHERE = (2000, 100), (60_000, 500)
 COLUMNS, CLASSES = 784, 10
@@ -43,6 +47,9 @@ def rows() -> Iterator[dict[str, Any]]:
     sizes, clock = (ON_CPU, process_time) if on_cpu else (ELSEWHERE, perf_counter)
     name = "CPU: JAX finds no accelerator" if on_cpu else device.device_kind
     with threadpool_limits(1):
+        for n in OBSERVED_ON_CPU if on_cpu else OBSERVED_ELSEWHERE:
+            for row in evidence_rows(n, clock):
+                yield _with_device(row, name)
         for n in sizes:
             yield _with_device(sweep_row(n, clock), name)
         # The chain with a thousand points takes minutes on a CPU.
@@ -61,6 +68,38 @@ def _with_device(row: dict[str, Any], device: str) -> dict[str, Any]:
 def _row(what: str, n: int, seconds: float, beside: str = "", theirs: float = np.nan) -> dict[str, Any]:
     ratio = seconds / theirs
     return {"what": what, "n": n, "seconds": seconds, "beside": beside, "its seconds": theirs, "ratio": ratio}
+
+
+def evidence_rows(n: int, clock: Clock) -> Iterator[dict[str, Any]]:
+    """A value of log p(y|theta) for normal observations, as a weight takes it, and one with its gradient."""
+    parts = observed(n)
+    found = JaxMatrices().evidence("y", parts)
+    numpy = NumpyMatrices().evidence("y", parts) if n <= COMPARED else None
+    whats = {"value": "evidence"} | ({"with_gradient": "evidence and gradient"} if n <= LARGEST_GRADIENT else {})
+    for method, what in whats.items():
+        theirs = np.nan if numpy is None else _of_evidence(getattr(numpy, method), parts, clock)
+        yield _row(what, n, _of_evidence(getattr(found, method), parts, clock), "NumPy's, one core", theirs)
+
+
+def observed(n: int) -> ObservedNormal:
+    """Return the parts of a model of n normal observations with six hyper-parameters."""
+    X = np.random.default_rng(0).normal(size=(n, 4))
+    with pm.Model() as model:
+        kernel = pm.LogNormal("variance") * pm.gp.cov.ExpQuad(4, ls=pm.LogNormal("lengthscale", shape=4))
+        gp = pm.gp.Marginal(cov_func=kernel)
+        y = gp.marginal_likelihood("y", X, np.sin(X[:, 0]), sigma=pm.LogNormal("sigma"))
+    return observed_normal(model, y)
+
+
+def _of_evidence(function: Callable[[np.ndarray], Any], parts: ObservedNormal, clock: Clock) -> float:
+    """Return the least seconds at a few theta, after one that compiles."""
+    times = []
+    for shift in (0.0, 0.01, 0.02, 0.03):
+        start = clock()
+        found = function(parts.theta.initial + shift)
+        assert np.isfinite(found if isinstance(found, float) else found[0])
+        times.append(clock() - start)
+    return min(times[1:])
 
 
 def sweep_row(n: int, clock: Clock) -> dict[str, Any]:

@@ -167,6 +167,14 @@ def test_time_series_are_sampled_by_both():
     assert time_series.measure("counts", models["counts"], "nuts", draws=20, tune=20)["method"] == "nuts"
 
 
+def test_evidences_on_jax_s_device_are_timed_beside_numpy_s():
+    rows = list(accelerator.evidence_rows(30, process_time))
+    assert [row["what"] for row in rows] == ["evidence", "evidence and gradient"]
+    for row in rows:
+        assert row["n"] == 30
+        assert_allclose(row["ratio"], row["seconds"] / row["its seconds"])
+
+
 def test_a_sweep_on_jax_s_device_is_timed_beside_lapack_s():
     row = accelerator.sweep_row(30, process_time)
     assert row["what"] == "sweep"

@@ -11,7 +11,7 @@ from numpy.testing import assert_allclose
 import pmgp
 
 pytest.importorskip("jax")
-from pmgp.interface.dense_jax import log_density
+from pmgp.interface.dense_jax import data
 from pmgp.steps import JaxMatrices, SparseHMC
 from tests.quick_compilation import quick_compilation  # noqa: F401
 
@@ -35,7 +35,7 @@ def model():
 def steps(model):
     """Return NumPy's step method and JAX's, whose program has the 15 elements of the inducing inputs as an argument."""
     with pytest.MonkeyPatch.context() as patched:
-        patched.setattr(log_density, "LARGE", 14)
+        patched.setattr(data, "LARGE", 14)
         return [SparseHMC(model=model, backend=backend) for backend in ("numpy", "jax")]
 
 

@@ -65,6 +65,33 @@ def condition(covariance: Any, prior_mean: Any, linear: Any, precision: Any) -> 
     return factor, prior_mean + solved / root, 2.0 * jnp.log(jnp.diagonal(factor)).sum()
 
 
+def log_normal(mean: Any, covariance: Any, y: Any, jitter: Any) -> Any:
+    """Return log N(y|m, C), NaN where C is indefinite; the jitter is in units of the mean variance."""
+    factor = _factor_with(covariance, jitter)
+    whitened = triangular_solve(factor, (y - mean)[:, None], left_side=True, lower=True)
+    return _log_normal(factor, jnp.square(whitened).sum())
+
+
+def evidence_bars(mean: Any, covariance: Any, y: Any, jitter: Any) -> tuple[Any, Any, Any]:
+    """Return log N(y|m, C) with its gradients in m, (n,), and in C, both triangles."""
+    factor = _factor_with(covariance, jitter)
+    weighted = _solved(factor, (y - mean)[:, None])[:, 0]
+    triangle = inverse_of_triangle(factor, _smallest(factor))
+    bar = 0.5 * (jnp.outer(weighted, weighted) - triangle.T @ triangle)
+    # The jitter grows with the mean variance.
+    bar = bar + jitter * jnp.trace(bar) / len(y) * jnp.eye(len(y))
+    return _log_normal(factor, weighted @ (y - mean)), weighted, bar
+
+
+def _factor_with(covariance: Any, jitter: Any) -> Any:
+    variance = jnp.diagonal(covariance).mean()
+    return cholesky(covariance + jitter * variance * jnp.eye(len(covariance)), symmetrize_input=False)
+
+
+def _log_normal(factor: Any, squares: Any) -> Any:
+    return -0.5 * (squares + len(factor) * jnp.log(2.0 * jnp.pi)) - jnp.log(jnp.diagonal(factor)).sum()
+
+
 @program()
 def inverse_diagonal(factor: Any) -> Any:
     """Return the diagonal of B^-1, given the factor of B: (n,)."""

@@ -2,19 +2,18 @@
 
 from __future__ import annotations
 
+from collections.abc import Callable
 from functools import cached_property
 from typing import Any, NamedTuple
 
 import jax
 import jax.numpy as jnp
 import numpy as np
-from pytensor.compile.sharedvalue import SharedVariable
-from pytensor.graph.replace import clone_replace
-from pytensor.graph.traversal import ancestors
 from pytensor.tensor.variable import TensorVariable
 
 from pmgp.core.dense_jax.gaussians import JaxPrior
 from pmgp.core.dense_jax.programs import in_double, program
+from pmgp.interface.dense_jax.data import GraphData
 from pmgp.interface.dense_jax.devices import device_of
 from pmgp.interface.model.theta_vector import ThetaVector
 from pmgp.interface.tiles.jax_functions import jax_function
@@ -50,9 +49,7 @@ class JaxCovariance:
         self, mean: TensorVariable, covariance: TensorVariable, theta: ThetaVector, device: str | None = None
     ) -> None:
         graphs, self._theta = theta.write([mean, covariance])
-        self._data = [one for one in ancestors(graphs) if isinstance(one, SharedVariable)]
-        self._inputs: list[Any] = [one.type() for one in self._data]
-        self._graphs = clone_replace(graphs, dict(zip(self._data, self._inputs, strict=True)))
+        self._data = GraphData(graphs)
         self._device_name = device
 
     @cached_property
@@ -62,17 +59,17 @@ class JaxCovariance:
 
     def __call__(self, theta: np.ndarray) -> JaxPrior:
         """Return p(f|theta)."""
-        mean, covariance = self._programs.moments(*self._at(theta))
+        mean, covariance = self._programs.moments(*self.at(theta))
         return JaxPrior(np.array(mean), covariance)
 
     def pullback(self, theta: np.ndarray, covariance_bar: Any, mean_bar: np.ndarray) -> np.ndarray:
         """Return the gradient in theta of <covariance_bar, K> + mean_bar' m; the bar has both triangles."""
-        return np.array(self._programs.pullback(*self._at(theta), mean_bar, covariance_bar))
+        return np.array(self._programs.pullback(*self.at(theta), mean_bar, covariance_bar))
 
     @in_double
     def temporary(self, theta: np.ndarray) -> int:
         """Return the bytes that K takes while it is computed, or its gradient if that is more, beside the results."""
-        given = self._at(theta)
+        given = self.at(theta)
         mean, covariance = jax.eval_shape(self._programs.moments, *given)
         moments = self._programs.moments.__wrapped__.lower(*given)
         gradient = self._programs.pullback.__wrapped__.lower(*given, mean, covariance)
@@ -81,21 +78,29 @@ class JaxCovariance:
     @in_double
     def trace_pullback(self, theta: np.ndarray) -> None:
         """Raise JAX's error now if an operation has no gradient."""
-        given = self._at(theta)
+        given = self.at(theta)
         jax.eval_shape(self._programs.pullback, *given, *jax.eval_shape(self._programs.moments, *given))
 
-    def _at(self, theta: np.ndarray) -> tuple[Any, tuple[Any, ...]]:
+    def at(self, theta: np.ndarray) -> tuple[Any, tuple[Any, ...]]:
+        """Return the arguments of the programs: theta on the device, and the model's data."""
         with jax.enable_x64(True):
             placed = jax.device_put(np.asarray(theta, dtype=float), self.device)
-        return placed, tuple(one.get_value(borrow=True) for one in self._data)
+        return placed, self._data.values()
 
     @cached_property
-    def _programs(self) -> _Programs:
-        function = jax_function([self._theta, *self._inputs], self._graphs)
+    def moments(self) -> Callable[..., tuple[Any, Any]]:
+        """A JAX function from theta and the model's data, as a tuple, to m and K."""
+        function = jax_function([self._theta, *self._data.inputs], self._data.graphs)
 
         def moments(theta: Any, data: tuple[Any, ...]) -> tuple[Any, Any]:
             mean, covariance = function(theta, *data)
             return jnp.asarray(mean, float), jnp.asarray(covariance, float)
+
+        return moments
+
+    @cached_property
+    def _programs(self) -> _Programs:
+        moments = self.moments
 
         def pullback(theta: Any, data: tuple[Any, ...], mean_bar: Any, covariance_bar: Any) -> Any:
             return jax.vjp(lambda theta: moments(theta, data), theta)[1]((mean_bar, covariance_bar))[0]
@@ -104,4 +109,5 @@ class JaxCovariance:
 
     def __getstate__(self) -> dict[str, Any]:
         """Leave the device and compiled programs behind, which belong to this process."""
-        return {name: value for name, value in self.__dict__.items() if name not in ("_programs", "device")}
+        own = ("moments", "_programs", "device")
+        return {name: value for name, value in self.__dict__.items() if name not in own}

@@ -12,12 +12,10 @@ import numpy as np
 import pymc as pm
 import pytensor.tensor as pt
 from pymc.util import get_default_varnames
-from pytensor.compile.sharedvalue import SharedVariable
-from pytensor.graph.replace import clone_replace
-from pytensor.graph.traversal import ancestors
 
 from pmgp.core.dense_jax.fits import Terms
 from pmgp.core.dense_jax.programs import program
+from pmgp.interface.dense_jax.data import GraphData
 from pmgp.interface.model.graph_likelihood import with_checks_as_values
 from pmgp.interface.model.latent_gaussian import LatentGaussianModel, ModelError
 from pmgp.interface.tiles.jax_functions import jax_function
@@ -58,9 +56,8 @@ class JaxJointDensity:
         gradient = pt.grad(pt.add(*[term.sum() for term in terms], 0.0), f)
         slope = pt.grad(gradient.sum(), f, disconnected_inputs="ignore")
         graphs, theta = parts.theta.write([*prior, *terms, gradient, slope, *named])
-        self._sources = [one for one in ancestors(graphs) if isinstance(one, SharedVariable)]
-        inputs: list[Any] = [one.type() for one in self._sources]
-        graphs = clone_replace(graphs, dict(zip(self._sources, inputs, strict=True)))
+        self._data = GraphData(graphs)
+        inputs, graphs = self._data.inputs, self._data.graphs
         ends = np.cumsum([0, len(prior), len(terms), 2, len(named)])
         of_prior, of_terms, derivatives, of_named = (graphs[slice(*both)] for both in pairwise(ends))
         self._prior = jax_function([theta, *inputs], of_prior)
@@ -70,9 +67,9 @@ class JaxJointDensity:
         self._several_draws = program()(jax.vmap(self._shown_at, in_axes=(None, 0, 0)))
 
     @property
-    def data(self) -> tuple[np.ndarray, ...]:
+    def data(self) -> tuple[Any, ...]:
         """The data as they are now."""
-        return tuple(one.get_value(borrow=True) for one in self._sources)
+        return self._data.values()
 
     def prior(self, data: Any, theta: Any) -> tuple[Any, Any, Any]:
         """Return log p(theta) on the unconstrained scale, and the mean (n,) and covariance (n, n) of f."""

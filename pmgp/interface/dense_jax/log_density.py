@@ -9,17 +9,12 @@ from typing import Any, Self
 import jax
 import jax.numpy as jnp
 import numpy as np
-from pytensor.compile.sharedvalue import SharedVariable
-from pytensor.graph.replace import clone_replace
-from pytensor.graph.traversal import ancestors
-from pytensor.tensor.variable import TensorConstant, TensorVariable
+from pytensor.tensor.variable import TensorVariable
 
 from pmgp.core.dense_jax.programs import in_double
+from pmgp.interface.dense_jax.data import GraphData
 from pmgp.interface.dense_jax.devices import device_of, memory_of, refuse_fork
 from pmgp.interface.tiles.jax_functions import jax_function
-
-# Constants of more elements are arguments of the program, since XLA computes with constants while it compiles.
-LARGE = 1000
 
 
 class JaxLogDensity:
@@ -48,9 +43,7 @@ class JaxLogDensity:
     def __init__(
         self, log_density: TensorVariable, vector: TensorVariable, size: int, device: str | None = None
     ) -> None:
-        self._sources = [one for one in ancestors([log_density]) if _is_data(one)]
-        self._inputs: list[Any] = [one.type() for one in self._sources]
-        [self._graph] = clone_replace([log_density], dict(zip(self._sources, self._inputs, strict=True)))
+        self._sources = GraphData([log_density])
         self._vector, self._size = vector, size
         self._device_name = device
         self._process = os.getpid()
@@ -98,7 +91,7 @@ class JaxLogDensity:
 
     @cached_property
     def _data(self) -> tuple[Any, ...]:
-        return tuple(self._placed(_value_of(one)) for one in self._sources)
+        return tuple(self._placed(one) for one in self._sources.values())
 
     @property
     def _shapes(self) -> list[Any]:
@@ -106,7 +99,7 @@ class JaxLogDensity:
 
     @cached_property
     def _program(self) -> Any:
-        function = jax_function([self._vector, *self._inputs], [self._graph])
+        function = jax_function([self._vector, *self._sources.inputs], self._sources.graphs)
 
         def log_density(vector: Any, data: tuple[Any, ...]) -> Any:
             return jnp.asarray(function(vector, *data)[0], float)
@@ -121,12 +114,3 @@ class JaxLogDensity:
     def __setstate__(self, state: dict[str, Any]) -> None:
         """Belong to the process that reads the pickle."""
         self.__dict__.update(state, _process=os.getpid())
-
-
-def _is_data(variable: Any) -> bool:
-    large = isinstance(variable, TensorConstant) and np.size(variable.data) > LARGE
-    return large or isinstance(variable, SharedVariable)
-
-
-def _value_of(source: Any) -> Any:
-    return source.data if isinstance(source, TensorConstant) else source.get_value(borrow=True)

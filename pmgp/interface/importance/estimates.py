@@ -12,7 +12,8 @@ from pmgp.core.estimators import Estimate, Estimator
 from pmgp.core.marginal.evaluation import Evaluation, Evaluator, Fitted, Indefinite, Ready
 from pmgp.core.registry import resolve
 from pmgp.interface.model.latent_gaussian import LatentGaussianModel
-from pmgp.interface.steps.chosen import named_estimator
+from pmgp.interface.steps.chosen import chosen_estimators
+from pmgp.interface.steps.matrices import NUMPY, Matrices
 
 # Default number of importance samples of an estimate: they cost little compared with a fit without a start, and with
 # fewer samples rare large weights would make the evidence uncertain.
@@ -22,8 +23,8 @@ DRAWS = 256
 class Estimates:
     """Estimates of p(y|theta) for a model.
 
-    `draws` is for estimators that leave their number open. `indefinite` counts the theta so far at which the covariance
-    of f could not be factorized.
+    `draws` is for estimators that leave their number open. `model` is the model with K by `matrices`, and `indefinite`
+    counts the theta so far at which the covariance of f could not be factorized.
     """
 
     def __init__(
@@ -32,10 +33,12 @@ class Estimates:
         estimator: Estimator | str = "auto",
         approximation: Approximation | str = "ep",
         draws: int = DRAWS,
+        matrices: Matrices = NUMPY,
     ) -> None:
-        self.method: Any = named_estimator(estimator, parts)
+        self.method: Any = chosen_estimators(estimator, parts, matrices)[0]
         q = resolve(approximation, approximations.NAMES, Approximation, "approximation")
-        self._evaluate = Evaluator(parts, q)
+        self.model = matrices.model(parts)
+        self._evaluate = Evaluator(self.model, q)
         self._draws = draws if getattr(self.method, "draws", None) == "auto" else None
         self.indefinite = 0
 

@@ -39,7 +39,7 @@ def proposal_at_maximum(
     Raises ValueError if the density is not finite at the start.
     """
     near = None
-    if isinstance(target, MarginalTarget) and target.size > LARGEST_FACTORIZED:
+    if isinstance(target, MarginalTarget) and target.by_numpy and target.size > LARGEST_FACTORIZED:
         near = _near_maximum(model, target, start, compile_kwargs, progressbar)
     with _shown(target.density, progressbar) as density:
         if near is not None:

@@ -28,6 +28,7 @@ from pmgp.interface.importance.trust import FEWEST, WORTH_EACH, Trust
 from pmgp.interface.importance.weighing import Weighing
 from pmgp.interface.maximum import TIGHT
 from pmgp.interface.model.observed_normal import gaussian_observations
+from pmgp.interface.steps.matrices import NUMPY, Matrices, matrices_of
 from pmgp.interface.steps.shared import share
 
 # ArviZ's summaries need at least four draws.
@@ -42,6 +43,7 @@ def importance(
     estimator: Estimator | str = "auto",
     approximation: Approximation | str = "ep",
     latent: Any = None,
+    backend: Matrices | str = "numpy",
     executor: Executors | None = None,
     random_seed: Any = None,
     compile_kwargs: dict[str, Any] | None = None,
@@ -77,6 +79,9 @@ def importance(
         Source of the importance samples of f, and of the evidence that is maximized.
     latent : variable or str, or a sequence of them, optional
         The variables f, if the model has several multivariate normal variables.
+    backend : "numpy", "jax" or JaxMatrices
+        Computes and factorizes the covariance. With JAX it is on a device, which :class:`pmgp.steps.JaxMatrices`
+        chooses, and gradients and weights are the same but for rounding. All gradients then come from factorizations.
     executor : concurrent.futures.Executor, or a function that makes one, optional
         Weighs the draws; the results do not depend on it. See `sample` for workers that die, stall, or differ.
     random_seed : int or numpy.random.Generator, optional
@@ -99,11 +104,15 @@ def importance(
 
     Raises
     ------
+    ImportError
+        If ``backend="jax"`` and JAX is not installed.
+    MemoryError
+        If the covariance and the gradient do not fit into the device's memory.
     ModelError
         If the model is not of one of these forms.
     ValueError
-        For too few draws, for ``estimator="none"``, if the density is not finite at the start, and if all weights
-        vanish.
+        For too few draws, for ``estimator="none"``, for a model or an estimator that the backend does not take, if the
+        density is not finite at the start, and if all weights vanish.
 
     References
     ----------
@@ -131,7 +140,7 @@ def importance(
     if estimator == "none" or isinstance(estimator, ApproximateEvidence):
         raise ValueError('estimator="none" estimates nothing, and weights would be biased; use "importance"')
     model = pm.modelcontext(model)
-    target = target_of(model, estimator, approximation, latent, compile_kwargs)
+    target = target_of(model, estimator, approximation, latent, compile_kwargs, matrices_of(backend))
     weighing = begun(model, target, start, executor, random_seed, compile_kwargs, progressbar)
     trust, dimension = weighing.drawn(draws), weighing.theta.shape[1]
     if not trust.suffices(dimension):
@@ -166,14 +175,15 @@ def target_of(
     approximation: Approximation | str,
     latent: Any,
     compile_kwargs: dict[str, Any] | None,
+    matrices: Matrices = NUMPY,
 ) -> Target:
     """Return the posterior of theta; see `importance` for the arguments."""
     observed = gaussian_observations(model)
     if observed is not None and latent is None:
-        return MarginalTarget(model, observed, compile_kwargs)
+        return MarginalTarget(model, observed, compile_kwargs, matrices)
     parts = share(model, latent, compile_kwargs=compile_kwargs, given_theta=False).parts
     smooth: Any = TIGHT.get(approximation, approximation) if isinstance(approximation, str) else approximation
-    return LatentTarget(parts, smooth, estimator, approximation)
+    return LatentTarget(parts, smooth, estimator, approximation, matrices)
 
 
 def tree_of(model: pm.Model, weighing: Weighing, trust: Trust) -> xr.DataTree:

@@ -15,11 +15,10 @@ from pmgp.core.approximations import Approximation, Differentiable
 from pmgp.core.estimators import Estimator
 from pmgp.core.marginal.evaluation import Evaluator
 from pmgp.core.marginal.evidence_gradient import screen_gradient
-from pmgp.core.numerics import linalg
 from pmgp.interface.importance.estimates import Estimates
 from pmgp.interface.model.latent_gaussian import LatentGaussianModel
-from pmgp.interface.model.latent_prior import LatentPrior
 from pmgp.interface.model.observed_normal import observed_normal
+from pmgp.interface.steps.matrices import NUMPY, Matrices, NumpyMatrices
 
 
 class Weighed(NamedTuple):
@@ -69,12 +68,13 @@ class LatentTarget:
         smooth: Differentiable,
         estimator: Estimator | str,
         approximation: Approximation | str,
+        matrices: Matrices = NUMPY,
     ) -> None:
         parts.checks.refuse_discrete()
-        parts.compile_theta_gradient()
         self._parts = parts
-        self._evaluate = Evaluator(parts, smooth)
-        self._estimates = Estimates(parts, estimator, approximation)
+        self._estimates = Estimates(parts, estimator, approximation, matrices=matrices)
+        self._estimates.model.compile_theta_gradient()
+        self._evaluate = Evaluator(self._estimates.model, smooth)
         self.size = parts.initial_moments[0].size
 
     def density(self, theta: np.ndarray) -> tuple[float, np.ndarray]:
@@ -111,15 +111,20 @@ class LatentTarget:
 class MarginalTarget:
     """The posterior of a model with multivariate normal observations, such as those of `pymc.gp.Marginal`.
 
-    `theta` makes vectors of points and points of vectors.
+    `theta` makes vectors of points and points of vectors. `by_numpy`: whether NumPy has the covariance.
     """
 
-    def __init__(self, model: pm.Model, observed: TensorVariable, compile_kwargs: dict | None = None) -> None:
+    def __init__(
+        self,
+        model: pm.Model,
+        observed: TensorVariable,
+        compile_kwargs: dict | None = None,
+        matrices: Matrices = NUMPY,
+    ) -> None:
         parts = observed_normal(model, observed, compile_kwargs)
-        self.theta, self._theta_prior, self._y = parts.theta, parts.theta_prior, parts.y
-        self._prior = LatentPrior(str(observed.name), parts.mean, parts.covariance, parts.theta)
-        self._prior.refresh_data()
-        self.size = len(self._y)
+        self.theta, self._theta_prior = parts.theta, parts.theta_prior
+        self._evidence = matrices.evidence(str(observed.name), parts)
+        self.by_numpy, self.size = isinstance(matrices, NumpyMatrices), len(parts.y)
 
     def density(self, theta: np.ndarray) -> tuple[float, np.ndarray]:
         """Return log p(theta) p(y|theta), with its gradient."""
@@ -131,20 +136,12 @@ class MarginalTarget:
 
     def evidence(self, theta: np.ndarray) -> tuple[float, np.ndarray]:
         """Return log p(y|theta) with its gradient; minus infinity if the covariance is indefinite."""
-        prior = self._prior(theta).factorized()
-        if prior is None:
-            return -np.inf, np.zeros_like(theta)
-        weighted = prior.solve(self._y - prior.mean)
-        # Here (a a' - C^-1) / 2 overwrites the inverse, whose elements above the diagonal are arbitrary.
-        with np.errstate(all="ignore"):
-            covariance_bar = linalg.add_outer(np.multiply(prior.inverse, -0.5, out=prior.inverse), weighted)
-        return prior.log_density(self._y), self._prior.pullback(theta, covariance_bar, weighted)
+        return self._evidence.with_gradient(theta)
 
     def value(self, theta: np.ndarray) -> float:
         """Return log p(theta) p(y|theta), which takes one factorization."""
         log_prior = self._theta_prior(theta)
-        prior = self._prior(theta).factorized() if np.isfinite(log_prior) else None
-        return -np.inf if prior is None else log_prior + prior.log_density(self._y)
+        return log_prior + self._evidence.value(theta) if np.isfinite(log_prior) else -np.inf
 
     def weighed(self, rng: np.random.Generator, theta: np.ndarray) -> Weighed:
         """Weigh theta with p(y|theta), which needs no estimate."""

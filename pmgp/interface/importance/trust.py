@@ -68,4 +68,5 @@ def _pareto_k(log_weights: np.ndarray) -> float:
     if np.ptp(np.sort(log_weights)[-FEWEST:]) == 0.0:
         return -np.inf
     # ArviZ expects minus the logs.
-    return float(array_stats.psislw(-log_weights)[1])
+    found = float(array_stats.psislw(-log_weights)[1])
+    return np.inf if np.isnan(found) else found

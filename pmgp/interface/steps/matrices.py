@@ -5,6 +5,7 @@ from __future__ import annotations
 from dataclasses import dataclass
 from typing import Any, Protocol
 
+import numpy as np
 import pytensor.tensor as pt
 from pytensor.tensor.variable import TensorVariable
 
@@ -12,6 +13,18 @@ from pmgp.core.estimators import ApproximateEvidence, Estimator, ImportanceSampl
 from pmgp.core.registry import resolve
 from pmgp.interface.graphs.numerical import NumericalFunction
 from pmgp.interface.model.latent_gaussian import LatentGaussianModel
+from pmgp.interface.model.normal_evidence import NormalEvidence
+from pmgp.interface.model.observed_normal import ObservedNormal
+
+
+class Evidence(Protocol):
+    """The log density of multivariate normal observations as a function of theta."""
+
+    def value(self, theta: np.ndarray) -> float:
+        """Return log p(y|theta); minus infinity if the covariance is indefinite."""
+
+    def with_gradient(self, theta: np.ndarray) -> tuple[float, np.ndarray]:
+        """Return log p(y|theta) with its gradient; minus infinity if the covariance is indefinite."""
 
 
 class Matrices(Protocol):
@@ -22,6 +35,9 @@ class Matrices(Protocol):
 
     def supports(self, estimator: Estimator) -> bool:
         """Return whether there is all that an estimator needs of the matrices."""
+
+    def evidence(self, name: str, parts: ObservedNormal) -> Evidence:
+        """Return the evidence of multivariate normal observations of this name."""
 
     def density(self, log_density: TensorVariable, vector: TensorVariable, size: int) -> Any:
         """Return a function that computes a log-density, given as a graph, and its gradient from a vector of that size.
@@ -42,6 +58,10 @@ class NumpyMatrices:
         """Return true: all estimators know NumPy."""
         return True
 
+    def evidence(self, name: str, parts: ObservedNormal) -> NormalEvidence:
+        """Return the evidence by LAPACK."""
+        return NormalEvidence(name, parts)
+
     def density(self, log_density: TensorVariable, vector: TensorVariable, size: int) -> NumericalFunction:
         """Return a function of calls of NumPy and LAPACK."""
         return NumericalFunction([vector], [log_density, pt.grad(log_density, vector)], rearranged=True)
@@ -54,15 +74,16 @@ class JaxMatrices:
     For :class:`pmgp.PseudoMarginal` the approximation, the estimates, the moves and the random numbers are those of
     NumPy's chain, so that the draws differ by rounding. The likelihood may be any that has one latent vector with a
     covariance matrix. Its terms are computed by NumPy, in O(n). Estimates are importance samples. For
-    :class:`pmgp.steps.SparseHMC` the device computes the log-density and its gradient. Chains are drawn in the process
-    where the step method was made, one after another, or in processes that are not forked from it.
+    :class:`pmgp.steps.SparseHMC` the device computes the log-density and its gradient. For :func:`pmgp.importance` it
+    factorizes the covariance of multivariate normal observations, or that of f. Chains are drawn, and draws weighed, in
+    the process where the step method was made, one after another, or in processes that are not forked from it.
 
     Parameters
     ----------
     device : str, optional
         Such as ``"gpu"``, or ``"gpu:1"`` for the second one; by default the device that JAX chooses.
     memory : float, optional
-        Bytes that the chain may take there; by default all that the device has.
+        Bytes that may be taken there; by default all that the device has.
 
     Raises
     ------
@@ -71,7 +92,7 @@ class JaxMatrices:
     ValueError
         If a setting is out of range, or JAX has no such device.
     MemoryError
-        If the matrices of the chain need more memory.
+        If the matrices need more memory.
 
     Examples
     --------
@@ -108,6 +129,13 @@ class JaxMatrices:
     def supports(self, estimator: Estimator) -> bool:
         """Return whether an estimate is a mean of weights of draws from q, or q's own."""
         return isinstance(estimator, ImportanceSampling | ApproximateEvidence)
+
+    def evidence(self, name: str, parts: ObservedNormal) -> Evidence:
+        """Return the evidence with the covariance on the device."""
+        _check_jax()
+        from pmgp.interface.dense_jax.evidence import JaxEvidence
+
+        return JaxEvidence.within(parts, self.device, self.memory)
 
     def density(self, log_density: TensorVariable, vector: TensorVariable, size: int) -> Any:
         """Return a function that is compiled for the device."""
