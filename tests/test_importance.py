@@ -91,7 +91,9 @@ def counted_proposal(many, monkeypatch):
     monkeypatch.setattr(proposals, "LARGEST_FACTORIZED", 100)
     evidence = target.evidence
     monkeypatch.setattr(target, "evidence", lambda theta: (thetas.append(theta), evidence(theta))[1])
-    return proposals.proposal_at_maximum(model, target, None, None, False), len(thetas)
+    rng = np.random.default_rng(1)
+    [proposal] = proposals.proposal_at_maxima(model, target, None, rng, 0, None, False).components
+    return proposal, len(thetas)
 
 
 def test_for_many_observations_few_gradients_are_from_factorizations(many, monkeypatch):
@@ -277,7 +279,7 @@ def test_tails_heavier_than_the_proposals_are_told():
 
 def test_an_improper_prior_has_no_evidence():
     found = pmgp.importance(conjugate(pm.Flat), draws=200, random_seed=1, **QUIETLY)
-    assert set(found.attrs) == {"pareto_k", "effective_size", "trusted", "words"}
+    assert set(found.attrs) == {"maxima", "pareto_k", "effective_size", "trusted", "words"}
 
 
 def test_what_cannot_be_done_is_refused():

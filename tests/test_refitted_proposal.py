@@ -7,13 +7,21 @@ import pytest
 from numpy.testing import assert_allclose
 from scipy.special import digamma, gammainc, gammaln, polygamma
 
-from pmgp.core.importance import Refitted, SplitStudent, effective_size, log_mean
+from pmgp.core.importance import Refitted, SplitMixture, SplitStudent, effective_size, log_mean
 from pmgp.interface.importance.targets import Weighed
 from pmgp.interface.importance.trust import trust_in
 from pmgp.interface.importance.weighing import Weighing
 
 DIMENSION, FIRST, FURTHER, SHAPE = 2, 10, 30, 1.5
-NARROW = SplitStudent.symmetric(np.full(DIMENSION, 0.4), 0.64 * np.eye(DIMENSION), 7.0)
+
+
+def alone(center: float, variance: float) -> SplitMixture:
+    """Return a mixture of one symmetric t."""
+    scale = variance * np.eye(DIMENSION)
+    return SplitMixture((SplitStudent.symmetric(np.full(DIMENSION, center), scale, 7.0),), np.zeros(1))
+
+
+NARROW = alone(0.4, 0.64)
 
 
 def log_gamma(theta: np.ndarray) -> np.ndarray:
@@ -39,12 +47,12 @@ class Gammas:
 class FittedToAll(Refitted):
     """The twin, adaptive multiple importance sampling: no proposal leaves out a draw that it weighs."""
 
-    def __init__(self, first: SplitStudent, draws: np.ndarray, log_weights: np.ndarray) -> None:
+    def __init__(self, first: SplitMixture, draws: np.ndarray, log_weights: np.ndarray) -> None:
         again = np.concatenate([draws, draws[:1]]), np.append(log_weights, -np.inf)
         last = Refitted(first, *again)
         self.first, self.size = first, len(draws)
-        self._centers = np.repeat(last._centers[-1:], self.size, axis=0)
-        self._factors = np.repeat(last._factors[-1:], self.size, axis=0)
+        for name in ("_shares", "_centers", "_factors"):
+            setattr(self, name, np.repeat(getattr(last, name)[-1:], self.size, axis=0))
 
 
 def mean_weights(proposals: type[Refitted], repetitions: int, seed: int = 1) -> np.ndarray:
@@ -73,7 +81,7 @@ def test_a_proposal_fitted_to_the_draws_that_it_weighs_is_rejected():
     assert score(mean_weights(FittedToAll, 500)) > 8.0
 
 
-POOR = SplitStudent.symmetric(np.full(DIMENSION, 0.5), 0.16 * np.eye(DIMENSION), 7.0)
+POOR = alone(0.5, 0.16)
 
 
 @pytest.fixture(scope="module")
@@ -132,4 +140,36 @@ def test_draws_without_weight_leave_the_first_proposal_in_place():
     draws = NARROW.sample(np.random.default_rng(1), FIRST)
     fitted = Refitted(NARROW, draws, np.full(FIRST, -np.inf))
     more, _ = fitted.sample(np.random.default_rng(2), 4000)
-    assert_allclose(more.mean(axis=0), NARROW.center, atol=0.1)
+    assert_allclose(more.mean(axis=0), NARROW.components[0].center, atol=0.1)
+
+
+def test_with_several_maxima_all_components_are_fitted_to_their_own_draws():
+    """Each component of the second proposal has the mean, the covariance and the share of its part of the draws."""
+    students = [SplitStudent.symmetric(np.full(DIMENSION, at), np.eye(DIMENSION), 7.0) for at in (-20.0, 20.0)]
+    first, rng = SplitMixture(tuple(students), np.log([0.5, 0.5])), np.random.default_rng(1)
+    # A quarter of the draws are from normal distributions on the left, and the others from those on the right.
+    right = rng.random(4000) < 0.75
+    draws = np.where(right, 21.0, -19.0)[:, None] + rng.normal(size=(4000, DIMENSION)) * np.where(right, 0.5, 1.0)[:, None]
+    fitted = Refitted(first, draws[:400], np.zeros(400))
+    more, left_out = fitted.sample(rng, 20_000)
+    sides = more[:, 0] > 0.0
+    assert abs(sides.mean() - right[:400].mean()) < 0.02
+    for side, center, variance in ((sides, 21.0, 0.25), (~sides, -19.0, 1.0)):
+        assert_allclose(more[side].mean(axis=0), center, atol=0.5)
+        # A t with seven degrees of freedom has 7 / 5 times its scale, which is wider than the covariance.
+        assert_allclose(more[side].var(axis=0), 1.4 * 1.2 * variance, rtol=0.3)
+    # The mean ratio of another density to this one is one, if the draws are from this one.
+    half = np.concatenate([first.sample(rng, 400), more[:400]])
+    density = np.exp(fitted.log_density(half, np.concatenate([np.arange(400), left_out[:400]])))
+    assert np.isfinite(density).all()
+
+
+def test_a_component_whose_draws_have_no_weight_stays_where_it_is():
+    students = [SplitStudent.symmetric(np.full(DIMENSION, at), np.eye(DIMENSION), 7.0) for at in (-20.0, 20.0)]
+    first, rng = SplitMixture(tuple(students), np.log([0.5, 0.5])), np.random.default_rng(1)
+    draws = first.sample(rng, 200)
+    fitted = Refitted(first, draws, np.where(draws[:, 0] > 0.0, -np.inf, 0.0))
+    more, _ = fitted.sample(rng, 4000)
+    right = more[:, 0] > 0.0
+    assert 0.0 < right.mean() < 0.02
+    assert_allclose(more[right].mean(axis=0), 20.0, atol=1.5)

@@ -64,11 +64,14 @@ def digits(curves: pd.DataFrame) -> Figure:
         figure, panels = plt.subplots(1, 2, figsize=(WIDTH, 2.8))
     scores = {"error": "error", "nll": "negative log density"}
     for axes, (score, label) in zip(panels, scores.items(), strict=True):
-        for layers, group in curves.groupby("layers"):
-            axes.plot(group["seconds"] / 60, group[score], DASHES[layers], marker=".", color=ACCENT)
+        for (layers, features), group in curves.groupby(["layers", "features"]):
+            size = f"{layers} layer{'s' * (layers > 1)} of {features:,} features"
+            color = ACCENT if features == curves["features"].min() else COLORS["ARC"]
+            axes.plot(group["seconds"] / 60, group[score], DASHES[layers], marker=".", color=color, label=size)
         axes.set(xlabel="processor minutes", ylabel=label, xlim=(0, None), ylim=(0, None))
     panels[0].axhline(ARTICLE_ON_DIGITS, color=GRAY, linestyle=":")
     panels[0].annotate("the article", (0, ARTICLE_ON_DIGITS), (3, -3), textcoords="offset points", va="top", color=GRAY)
+    _legend(figure, panels)
     return figure
 
 

@@ -17,8 +17,8 @@ __all__ = ["SCALES", "Cell", "Scale", "cells", "run"]
 
 TWO = (*NUMBERS, *LABELS)
 COMPARED = ("RBF", "ARC")
-FEW, MOST = 100, 500
-"""Features of a layer, and those for MNIST."""
+FEW, MOST, LARGE = 100, 500, 2000
+"""Features of a layer; those for MNIST; and those for a single layer there, beyond the article."""
 HELD_OUT_DIGITS = 10_000
 """All of them, at any scale."""
 DIGITS = Length(30_000, 2000, 250, {0: 0.003, 4000: 0.001, 16_000: 0.0003})
@@ -119,7 +119,7 @@ def cells(scale: Scale) -> list[Cell]:
     rivals = [Cell(name, method, 0, 0, k) for name in TWO for method in RIVALS for k in folds]
     toy = [Cell("composition", method, 2, n, 0) for n in composition.FEATURES for method in composition.METHODS]
     labels = [Cell(name, "calibration", 2, FEW, 0) for name in calibration.NAMES]
-    digits = [Cell("mnist", "RBF", layers, MOST, 0) for layers in (1, 2)]
+    digits = [Cell("mnist", "RBF", layers, n, 0) for layers, n in ((1, MOST), (2, MOST), (1, LARGE))]
     return [*rivals, *compared, *by_features, *by_depth, *toy, *labels, *digits]
 
 

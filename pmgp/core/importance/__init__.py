@@ -4,8 +4,10 @@ May import: core.numerics, core.likelihoods, core.gaussians, core.approximations
 """
 
 from pmgp.core.importance.left_out import SiteDensities, log_evidence_left_out
+from pmgp.core.importance.maxima import Maximum, all_maxima
 from pmgp.core.importance.peak import Density, Peak, Polished, curvature, peak, polished, scale_at, student_at
 from pmgp.core.importance.refitted import Refitted
+from pmgp.core.importance.split_mixture import SplitMixture
 from pmgp.core.importance.split_student import SplitStudent
 from pmgp.core.importance.student_mixture import StudentMixture, fitted
 from pmgp.core.importance.weights import LogMean, effective_size, log_mean, resampled
@@ -13,12 +15,15 @@ from pmgp.core.importance.weights import LogMean, effective_size, log_mean, resa
 __all__ = [
     "Density",
     "LogMean",
+    "Maximum",
     "Peak",
     "Polished",
     "Refitted",
     "SiteDensities",
+    "SplitMixture",
     "SplitStudent",
     "StudentMixture",
+    "all_maxima",
     "curvature",
     "effective_size",
     "fitted",

@@ -20,7 +20,7 @@ from __future__ import annotations
 import numpy as np
 from scipy.special import logsumexp
 
-from pmgp.core.importance.split_student import SplitStudent
+from pmgp.core.importance.split_mixture import SplitMixture
 from pmgp.core.importance.student_mixture import log_student
 
 # Scale matrices are wider by this factor than the weighted covariance, since draws are few.
@@ -28,25 +28,32 @@ WIDER = 1.2
 
 
 class Refitted:
-    """The mixture of a first proposal and of those fitted to draws from it.
+    """The mixture of a first proposal and of those fitted to draws from it, with as many components.
 
     - `first`: the first proposal
     - `draws` (size, dimension): draws from it
     - `log_weights` (size,): logs of their weights, up to a constant; a draw without weight has minus infinity
     """
 
-    def __init__(self, first: SplitStudent, draws: np.ndarray, log_weights: np.ndarray) -> None:
+    def __init__(self, first: SplitMixture, draws: np.ndarray, log_weights: np.ndarray) -> None:
         self.first, self.size = first, len(draws)
-        found = [_matched(first, np.delete(draws, i, axis=0), np.delete(log_weights, i)) for i in range(self.size)]
-        self._centers = np.array([center for center, _ in found])
-        self._factors = np.array([factor for _, factor in found])
+        joint = first.log_joint(draws)
+        shares = np.exp(joint - logsumexp(joint, axis=0))
+        found = [
+            _matched(first, *(np.delete(one, i, axis=-1) for one in (shares, draws.T, log_weights)))
+            for i in range(self.size)
+        ]
+        self._shares, self._centers, self._factors = (np.array(one) for one in zip(*found, strict=True))
 
     def sample(self, rng: np.random.Generator, size: int) -> tuple[np.ndarray, np.ndarray]:
         """Draw (size, dimension), and the number of the first draw that each one's proposal leaves out: (size,)."""
-        chosen = rng.integers(self.size, size=size)
+        left_out = rng.integers(self.size, size=size)
+        ends = np.cumsum(self._shares[left_out], axis=1)
+        chosen = (rng.random((size, 1)) > ends[:, :-1]).sum(axis=1)
         nu = self.first.degrees_of_freedom
-        steps = np.einsum("nij,nj->ni", self._factors[chosen], rng.standard_normal((size, self.first.dimension)))
-        return self._centers[chosen] + steps / np.sqrt(rng.chisquare(nu, size) / nu)[:, None], chosen
+        factors = self._factors[left_out, chosen]
+        steps = np.einsum("nij,nj->ni", factors, rng.standard_normal((size, self.first.dimension)))
+        return self._centers[left_out, chosen] + steps / np.sqrt(rng.chisquare(nu, size) / nu)[:, None], left_out
 
     def log_density(self, theta: np.ndarray, left_out: np.ndarray) -> np.ndarray:
         """Return the log-density with which draws are weighed: (n,).
@@ -54,27 +61,44 @@ class Refitted:
         - `theta` (n, dimension): all draws, the first ones among them
         - `left_out` (n,): for each of them, the number of the first draw that its proposal leaves out
         """
-        factors = self._factors[left_out]
-        steps = np.linalg.solve(factors, (theta - self._centers[left_out])[..., None])[..., 0]
-        log_volumes = np.log(np.einsum("nii->ni", factors)).sum(axis=1)
-        own = log_student(np.square(steps).sum(axis=1), log_volumes, theta.shape[1], self.first.degrees_of_freedom)
+        factors, deviations = self._factors[left_out], theta[:, None] - self._centers[left_out]
+        steps = np.linalg.solve(factors, deviations[..., None])[..., 0]
+        log_volumes = np.log(np.einsum("nkii->nki", factors)).sum(axis=2)
+        squares, nu = np.square(steps).sum(axis=2), self.first.degrees_of_freedom
+        logs = log_student(squares, log_volumes, theta.shape[1], nu)
+        own = logsumexp(logs, axis=1, b=self._shares[left_out])
         share = self.size / len(theta)
         return logsumexp([self.first.log_density(theta), own], axis=0, b=np.array([[share], [1.0 - share]]))
 
 
-def _matched(first: SplitStudent, draws: np.ndarray, log_weights: np.ndarray) -> tuple[np.ndarray, np.ndarray]:
-    """Return the weighted mean of draws, and the Cholesky factor of a scale matrix.
+def _matched(
+    first: SplitMixture, shares: np.ndarray, draws: np.ndarray, log_weights: np.ndarray
+) -> tuple[np.ndarray, np.ndarray, np.ndarray]:
+    """Return shares (k,), centers (k, dimension) and Cholesky factors of scale matrices (k, dimension, dimension).
 
-    This is their covariance, to which the first proposal's scale is added like that of as many draws as dimensions. If
-    no draw has weight, these are the first proposal's mean and scale.
+    Each component has the weighted mean and covariance of its part of the draws, to which those of the first proposal
+    are added: the center like one draw, the scale like as many as dimensions, and the share like one draw for each
+    component.
+
+    - `shares` (k, size): the part of each draw that belongs to a component of the first proposal
+    - `draws` (dimension, size)
     """
-    scale, dimension = first.scale, first.dimension
-    if not np.isfinite(log_weights).any():
-        return first.center, np.linalg.cholesky(WIDER * scale)
-    weights = np.exp(log_weights - log_weights.max())
-    weights /= weights.sum()
-    effective = 1.0 / float(weights @ weights)
-    center = weights @ draws
-    deviations = draws - center
-    covariance = (weights[:, None] * deviations).T @ deviations
-    return center, np.linalg.cholesky(WIDER * (effective * covariance + dimension * scale) / (effective + dimension))
+    number, dimension = len(first.components), first.dimension
+    weights = np.zeros(draws.shape[1])
+    if np.isfinite(log_weights).any():
+        weights = np.exp(log_weights - log_weights.max())
+        weights /= weights.sum()
+    effective = 1.0 / float(weights @ weights) if weights.any() else 0.0
+    parts = shares @ weights
+    centers, factors = [], []
+    for component, part, own in zip(first.components, parts, shares * weights, strict=True):
+        draws_worth = effective * part
+        own = own / part if part > 0.0 else own
+        mean = draws @ own
+        deviations = draws - mean[:, None]
+        covariance = (own * deviations) @ deviations.T
+        centers.append((draws_worth * mean + component.center) / (draws_worth + 1.0))
+        scale = (draws_worth * covariance + dimension * component.scale) / (draws_worth + dimension)
+        factors.append(np.linalg.cholesky(WIDER * scale))
+    of_components = (effective * parts + number * np.exp(first.log_shares)) / (effective + number)
+    return of_components, np.array(centers), np.array(factors)

@@ -48,6 +48,11 @@ class SplitStudent:
         return len(self.center)
 
     @property
+    def log_volume(self) -> float:
+        """Minus the log-density at the center, up to a constant that depends on the degrees of freedom alone."""
+        return float(np.linalg.slogdet(self.axes)[1] + np.log(self.widths.mean(axis=0)).sum())
+
+    @property
     def scale(self) -> np.ndarray:
         """The scale matrix of the t that has the same axes, and the same mean squares along them."""
         squares = np.power(self.widths, 3).sum(axis=0) / self.widths.sum(axis=0)
@@ -79,5 +84,4 @@ class SplitStudent:
         """Return the log-density with its normalizing constant: (size, dimension) -> (size,)."""
         steps = np.linalg.solve(self.axes, (theta - self.center).T).T
         squares = np.square(steps / np.where(steps > 0.0, *self.widths)).sum(axis=1)
-        log_volume = np.linalg.slogdet(self.axes)[1] + np.log(self.widths.mean(axis=0)).sum()
-        return log_student(squares, log_volume, self.dimension, self.degrees_of_freedom)
+        return log_student(squares, self.log_volume, self.dimension, self.degrees_of_freedom)

@@ -1,4 +1,4 @@
-"""The proposal of importance sampling: a t distribution at the maximum of theta's posterior.
+"""The proposal of importance sampling: t distributions at the maxima of theta's posterior.
 
 For many multivariate normal observations, gradients from solutions of linear systems lead near the maximum, and those
 from factorizations give the curvature and the last step there.
@@ -15,7 +15,17 @@ import numpy as np
 import pymc as pm
 from rich.progress import Progress, TextColumn, TimeElapsedColumn
 
-from pmgp.core.importance import Density, SplitStudent, curvature, peak, polished, student_at
+from pmgp.core.importance import (
+    Density,
+    Maximum,
+    SplitMixture,
+    SplitStudent,
+    all_maxima,
+    curvature,
+    peak,
+    polished,
+    student_at,
+)
 from pmgp.core.iterative.settings import Iterative
 from pmgp.core.iterative.solvers import IndefiniteMatrixError, NotConvergedError
 from pmgp.interface.climbing import LARGEST_FACTORIZED, Climbing, density_of
@@ -27,34 +37,49 @@ from pmgp.interface.model.points import value_point
 MOST_ITERATIONS = 200
 
 
-def proposal_at_maximum(
+def proposal_at_maxima(
+    model: pm.Model,
+    target: Target,
+    start: dict[str, Any] | None,
+    rng: np.random.Generator,
+    climbs: int,
+    compile_kwargs: dict[str, Any] | None,
+    progressbar: bool,
+) -> SplitMixture:
+    """Return t distributions at the maxima; warn if the search for the first ended before a maximum.
+
+    Raises ValueError if the density is not finite at the start.
+    """
+    student = _at_first_maximum(model, target, start, compile_kwargs, progressbar)
+    first = Maximum(target.value(student.center), student)
+    with _shown(target.density, "Looking for other maxima", progressbar) as density:
+        return SplitMixture.about(all_maxima(density, first, rng, climbs))
+
+
+def _at_first_maximum(
     model: pm.Model,
     target: Target,
     start: dict[str, Any] | None,
     compile_kwargs: dict[str, Any] | None,
     progressbar: bool,
 ) -> SplitStudent:
-    """Return the t distribution at the maximum; warn if the search ended before the maximum.
-
-    Raises ValueError if the density is not finite at the start.
-    """
     near = None
     if isinstance(target, MarginalTarget) and target.by_numpy and target.size > LARGEST_FACTORIZED:
         near = _near_maximum(model, target, start, compile_kwargs, progressbar)
-    with _shown(target.density, progressbar) as density:
+    with _shown(target.density, "Looking for the maximum", progressbar) as density:
         if near is not None:
             end = polished(density, near)
             if end is not None:
                 return student_at(end.theta, end.curvature)
         found = peak(density, target.ravel(value_point(model, start)) if near is None else near)
-        proposal = student_at(found.theta, curvature(density, found.theta))
+        student = student_at(found.theta, curvature(density, found.theta))
     if not found.converged:
         warnings.warn(
             f"the search for the maximum of the posterior ended after {found.evaluations} evaluations: "
             f"{found.message}; the weights show whether the proposal is good enough",
-            stacklevel=4,
+            stacklevel=5,
         )
-    return proposal
+    return student
 
 
 def _near_maximum(
@@ -77,16 +102,16 @@ def _near_maximum(
 
 
 @contextmanager
-def _shown(density: Density, progressbar: bool) -> Iterator[Density]:
+def _shown(density: Density, words: str, progressbar: bool) -> Iterator[Density]:
     """Yield the density with a display of the number of evaluations and the last value."""
     with Progress(TextColumn("{task.description}"), TimeElapsedColumn(), disable=not progressbar) as progress:
-        task = progress.add_task("Looking for the maximum", total=None)
+        task = progress.add_task(words, total=None)
 
         def counted(theta: np.ndarray) -> tuple[float, np.ndarray]:
             value, gradient = density(theta)
             progress.advance(task)
             done = int(progress.tasks[0].completed)
-            progress.update(task, description=f"Looking for the maximum: evaluation {done}, log-density {value:.2f}")
+            progress.update(task, description=f"{words}: evaluation {done}, log-density {value:.2f}")
             return value, gradient
 
         yield counted

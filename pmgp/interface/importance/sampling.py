@@ -22,7 +22,7 @@ from pmgp.core.numerics.threads import suitable_threads, threads_limited
 from pmgp.interface.executors import Executors
 from pmgp.interface.graphs.compilation import INTERPRETED
 from pmgp.interface.importance.proper_prior import improper
-from pmgp.interface.importance.proposals import proposal_at_maximum
+from pmgp.interface.importance.proposals import proposal_at_maxima
 from pmgp.interface.importance.targets import LatentTarget, MarginalTarget, Target
 from pmgp.interface.importance.trust import FEWEST, WORTH_EACH, Trust
 from pmgp.interface.importance.weighing import Weighing
@@ -31,6 +31,9 @@ from pmgp.interface.model.observed_normal import gaussian_observations
 from pmgp.interface.steps.matrices import NUMPY, Matrices, matrices_of
 from pmgp.interface.steps.shared import share
 
+# Climbs for other maxima. One in six of them found the second of two maxima with half of the posterior each, for
+# eleven hyper-parameters of a regression.
+CLIMBS = 12
 # ArviZ's summaries need at least four draws.
 FEWEST_DRAWS = 4
 
@@ -40,6 +43,7 @@ def importance(
     *,
     draws: int = 200,
     start: dict[str, Any] | None = None,
+    climbs: int = CLIMBS,
     estimator: Estimator | str = "auto",
     approximation: Approximation | str = "ep",
     latent: Any = None,
@@ -49,7 +53,7 @@ def importance(
     compile_kwargs: dict[str, Any] | None = None,
     progressbar: bool = True,
 ) -> xr.DataTree:
-    """Draw from the posterior by importance sampling from a t distribution at its maximum.
+    """Draw from the posterior by importance sampling from t distributions at its maxima.
 
     This is for many observations and few hyper-parameters: each draw takes one evaluation of p(y|theta), which for a
     Gaussian likelihood is a single Cholesky factorization. The posterior density, with f integrated out approximately,
@@ -58,9 +62,13 @@ def importance(
     than 5,000 multivariate normal observations, gradients from iterative solutions of linear systems lead near the
     maximum, as in :func:`pmgp.find_map`, and factorizations take the last step.
 
-    With at least twenty draws for each hyper-parameter, the t has two widths along each axis, from the density on both
-    sides of the maximum, and the second half of the draws come from another t, fitted to the first half; all are
-    weighed with the mixture of both. The result states how many draws they are worth; if these are too few, draw more,
+    Posteriors of length-scales, one for each feature, may have several maxima. Climbs from dispersed points look for
+    them; the proposal is a mixture of t distributions, one about each of those that are found. Weights show nothing of a
+    maximum that no climb finds and no draw is near.
+
+    With at least twenty draws for each hyper-parameter, a t has two widths along each axis, from the density on both
+    sides of its maximum, and the second half of the draws come from another mixture, fitted to the first half; all are
+    weighed with both mixtures. The result states how many draws they are worth; if these are too few, draw more,
     or run the chain.
 
     Parameters
@@ -71,7 +79,9 @@ def importance(
     draws : int
         Number of weighed draws of theta. The trace has as many draws as these are worth.
     start : dict, optional
-        Values of hyper-parameters at which the search starts, as in :func:`pmgp.find_map`.
+        Values of hyper-parameters at which the search for the first maximum starts, as in :func:`pmgp.find_map`.
+    climbs : int
+        Number of climbs that look for other maxima. Each takes one to ten gradients; 0 leaves out the search.
     estimator : "auto", "importance", "annealed", "orthant", "sequential", or an object with their methods
         Estimates p(y|theta) if there is an f; ``"auto"`` is importance sampling, or ``"sequential"`` for a time series.
         By default there are 256 importance samples.
@@ -94,7 +104,7 @@ def importance(
     xarray.DataTree
         The group ``posterior`` has draws of all variables, including f, chosen by weight, as many as the weights are
         worth. The group ``importance`` has theta (on the unconstrained scale) and ``log_weight`` of all draws.
-        ``attrs`` has ``pareto_k``, ``effective_size``, ``trusted`` (0 or 1), ``words`` and, for proper priors,
+        ``attrs`` has the number of ``maxima``, ``pareto_k``, ``effective_size``, ``trusted`` (0 or 1), ``words`` and, for proper priors,
         ``log_evidence`` with its ``standard_error``.
 
     Warns
@@ -139,9 +149,11 @@ def importance(
         raise ValueError(f"draws must be at least {FEWEST}, so that the tail of the weights can be judged, not {draws}")
     if estimator == "none" or isinstance(estimator, ApproximateEvidence):
         raise ValueError('estimator="none" estimates nothing, and weights would be biased; use "importance"')
+    if isinstance(climbs, bool) or climbs < 0:
+        raise ValueError(f"climbs must be 0 or more, not {climbs}")
     model = pm.modelcontext(model)
     target = target_of(model, estimator, approximation, latent, compile_kwargs, matrices_of(backend))
-    weighing = begun(model, target, start, executor, random_seed, compile_kwargs, progressbar)
+    weighing = begun(model, target, start, executor, random_seed, compile_kwargs, progressbar, climbs)
     trust, dimension = weighing.drawn(draws), weighing.theta.shape[1]
     if not trust.suffices(dimension):
         warnings.warn(
@@ -161,11 +173,14 @@ def begun(
     random_seed: Any,
     compile_kwargs: dict[str, Any] | None,
     progressbar: bool,
+    climbs: int = CLIMBS,
 ) -> Weighing:
-    """Find the maximum, around which draws can be weighed; see `importance` for the arguments."""
+    """Find the maxima, around which draws can be weighed; see `importance` for the arguments."""
     rng = np.random.default_rng(random_seed)
     with threads_limited(suitable_threads(target.size)):
-        proposal = proposal_at_maximum(model, target, start, compile_kwargs, progressbar)
+        # Draws from the proposal do not depend on how many climbs there were.
+        [own] = rng.spawn(1)
+        proposal = proposal_at_maxima(model, target, start, own, climbs, compile_kwargs, progressbar)
     return Weighing(target, proposal, rng, executor, progressbar)
 
 
@@ -192,17 +207,15 @@ def tree_of(model: pm.Model, weighing: Weighing, trust: Trust) -> xr.DataTree:
     chosen = weighing.rng.permutation(resampled(weighing.rng, weighing.log_weights, size))
     theta, found = weighing.theta, weighing.weighed
     points = [weighing.target.unravel(theta[i], found[i].f) for i in chosen]
-    return _tree(
-        model, points, theta, weighing.log_weights, _attributes(model, weighing.log_weights, trust, theta.shape[1])
-    )
+    return _tree(model, points, theta, weighing.log_weights, _attributes(model, weighing, trust))
 
 
-def _attributes(model: pm.Model, log_weights: np.ndarray, trust: Trust, dimension: int) -> dict[str, Any]:
-    found = {"pareto_k": trust.pareto_k, "effective_size": trust.effective_size, "words": trust.words}
-    found |= {"trusted": int(trust.suffices(dimension))}
+def _attributes(model: pm.Model, weighing: Weighing, trust: Trust) -> dict[str, Any]:
+    found: dict[str, Any] = {"pareto_k": trust.pareto_k, "effective_size": trust.effective_size, "words": trust.words}
+    found |= {"maxima": weighing.maxima, "trusted": int(trust.suffices(weighing.theta.shape[1]))}
     if improper(model.free_RVs):
         return found
-    mean = log_mean(log_weights)
+    mean = log_mean(weighing.log_weights)
     return found | {"log_evidence": mean.value, "standard_error": mean.standard_error}
 
 

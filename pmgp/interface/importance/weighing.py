@@ -9,7 +9,7 @@ import numpy as np
 from numpy.random import SeedSequence
 from rich.progress import Progress, track
 
-from pmgp.core.importance import Refitted, SplitStudent
+from pmgp.core.importance import Refitted, SplitMixture
 from pmgp.core.numerics.threads import suitable_threads, threads_limited
 from pmgp.interface.executors import Cells, Executors
 from pmgp.interface.importance.targets import Target, Weighed
@@ -32,7 +32,7 @@ class Weighing:
     def __init__(
         self,
         target: Target,
-        proposal: SplitStudent,
+        proposal: SplitMixture,
         rng: np.random.Generator,
         executor: Executors | None,
         progressbar: bool,
@@ -43,6 +43,11 @@ class Weighing:
         self._left_out = np.empty(0, dtype=int)
         self.theta = np.empty((0, proposal.dimension))
         self.weighed: list[Weighed] = []
+
+    @property
+    def maxima(self) -> int:
+        """The number of maxima that the proposal knows."""
+        return len(self._proposal.components)
 
     def add(self, draws: int) -> None:
         """Draw and weigh so many."""
@@ -75,7 +80,8 @@ class Weighing:
 
     def _find_widths(self) -> None:
         with Progress(disable=not self._progressbar) as progress:
-            task = progress.add_task("Looking at the proposal's axes", total=2 * self._proposal.dimension + 1)
+            total = len(self._proposal.components) * (2 * self._proposal.dimension + 1)
+            task = progress.add_task("Looking at the proposal's axes", total=total)
 
             def value(theta: np.ndarray) -> float:
                 found = self.target.value(theta)
