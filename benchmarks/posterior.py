@@ -1,4 +1,4 @@
-"""Theta's posterior for thousands of normal observations: draws about the maximum, beside an exact chain."""
+"""Theta's posterior for thousands of normal observations: draws about the maxima, beside an exact chain."""
 
 from __future__ import annotations
 
@@ -43,7 +43,7 @@ def rows(names: Sequence[str] = CASES) -> Iterator[dict[str, Any]]:
 
 
 def measure(problem: Problem, size: int) -> dict[str, Any]:
-    """Draw theta about its maximum, and time it in units of a value, which takes one factorization.
+    """Draw theta about its maxima, and time it in units of a value, which takes one factorization.
 
     Returns
     -------
@@ -69,6 +69,7 @@ def measure(problem: Problem, size: int) -> dict[str, Any]:
             "data": problem.name,
             "n": size,
             "dimension": weighing.theta.shape[1],
+            "maxima": weighing.maxima,
             "draws": trust.size,
             "value, seconds": value,
             "values, maximum": beginning / value,

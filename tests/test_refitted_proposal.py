@@ -149,7 +149,9 @@ def test_with_several_maxima_all_components_are_fitted_to_their_own_draws():
     first, rng = SplitMixture(tuple(students), np.log([0.5, 0.5])), np.random.default_rng(1)
     # A quarter of the draws are from normal distributions on the left, and the others from those on the right.
     right = rng.random(4000) < 0.75
-    draws = np.where(right, 21.0, -19.0)[:, None] + rng.normal(size=(4000, DIMENSION)) * np.where(right, 0.5, 1.0)[:, None]
+    draws = (
+        np.where(right, 21.0, -19.0)[:, None] + rng.normal(size=(4000, DIMENSION)) * np.where(right, 0.5, 1.0)[:, None]
+    )
     fitted = Refitted(first, draws[:400], np.zeros(400))
     more, left_out = fitted.sample(rng, 20_000)
     sides = more[:, 0] > 0.0

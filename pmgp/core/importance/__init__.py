@@ -4,7 +4,7 @@ May import: core.numerics, core.likelihoods, core.gaussians, core.approximations
 """
 
 from pmgp.core.importance.left_out import SiteDensities, log_evidence_left_out
-from pmgp.core.importance.maxima import Maximum, all_maxima
+from pmgp.core.importance.maxima import Maximum, all_maxima, dispersed
 from pmgp.core.importance.peak import Density, Peak, Polished, curvature, peak, polished, scale_at, student_at
 from pmgp.core.importance.refitted import Refitted
 from pmgp.core.importance.split_mixture import SplitMixture
@@ -25,6 +25,7 @@ __all__ = [
     "StudentMixture",
     "all_maxima",
     "curvature",
+    "dispersed",
     "effective_size",
     "fitted",
     "log_evidence_left_out",

@@ -31,9 +31,6 @@ from pmgp.interface.model.observed_normal import gaussian_observations
 from pmgp.interface.steps.matrices import NUMPY, Matrices, matrices_of
 from pmgp.interface.steps.shared import share
 
-# Climbs for other maxima. One in six of them found the second of two maxima with half of the posterior each, for
-# eleven hyper-parameters of a regression.
-CLIMBS = 12
 # ArviZ's summaries need at least four draws.
 FEWEST_DRAWS = 4
 
@@ -43,7 +40,7 @@ def importance(
     *,
     draws: int = 200,
     start: dict[str, Any] | None = None,
-    climbs: int = CLIMBS,
+    climbs: int | None = None,
     estimator: Estimator | str = "auto",
     approximation: Approximation | str = "ep",
     latent: Any = None,
@@ -62,8 +59,8 @@ def importance(
     than 5,000 multivariate normal observations, gradients from iterative solutions of linear systems lead near the
     maximum, as in :func:`pmgp.find_map`, and factorizations take the last step.
 
-    Posteriors of length-scales, one for each feature, may have several maxima. Climbs from dispersed points look for
-    them; the proposal is a mixture of t distributions, one about each of those that are found. Weights show nothing of a
+    Posteriors of length-scales, one for each feature, may have several maxima. Climbs from other points look for them;
+    the proposal is a mixture of t distributions, one about each of those that are found. Weights show nothing of a
     maximum that no climb finds and no draw is near.
 
     With at least twenty draws for each hyper-parameter, a t has two widths along each axis, from the density on both
@@ -80,8 +77,10 @@ def importance(
         Number of weighed draws of theta. The trace has as many draws as these are worth.
     start : dict, optional
         Values of hyper-parameters at which the search for the first maximum starts, as in :func:`pmgp.find_map`.
-    climbs : int
-        Number of climbs that look for other maxima. Each takes one to ten gradients; 0 leaves out the search.
+    climbs : int, optional
+        Number of climbs that look for other maxima. Each takes some five to ten gradients; 0 leaves out the search. By
+        default there are two for each hyper-parameter, from points that are dispersed about the first maximum, or for
+        1,000 or more multivariate normal observations six, from the maxima of the posteriors of 250 of them.
     estimator : "auto", "importance", "annealed", "orthant", "sequential", or an object with their methods
         Estimates p(y|theta) if there is an f; ``"auto"`` is importance sampling, or ``"sequential"`` for a time series.
         By default there are 256 importance samples.
@@ -104,8 +103,8 @@ def importance(
     xarray.DataTree
         The group ``posterior`` has draws of all variables, including f, chosen by weight, as many as the weights are
         worth. The group ``importance`` has theta (on the unconstrained scale) and ``log_weight`` of all draws.
-        ``attrs`` has the number of ``maxima``, ``pareto_k``, ``effective_size``, ``trusted`` (0 or 1), ``words`` and, for proper priors,
-        ``log_evidence`` with its ``standard_error``.
+        ``attrs`` has the number of ``maxima`` found, ``pareto_k``, ``effective_size``, ``trusted`` (0 or 1), ``words``
+        and, for proper priors, ``log_evidence`` with its ``standard_error``.
 
     Warns
     -----
@@ -149,7 +148,7 @@ def importance(
         raise ValueError(f"draws must be at least {FEWEST}, so that the tail of the weights can be judged, not {draws}")
     if estimator == "none" or isinstance(estimator, ApproximateEvidence):
         raise ValueError('estimator="none" estimates nothing, and weights would be biased; use "importance"')
-    if isinstance(climbs, bool) or climbs < 0:
+    if isinstance(climbs, bool) or (climbs is not None and climbs < 0):
         raise ValueError(f"climbs must be 0 or more, not {climbs}")
     model = pm.modelcontext(model)
     target = target_of(model, estimator, approximation, latent, compile_kwargs, matrices_of(backend))
@@ -173,7 +172,7 @@ def begun(
     random_seed: Any,
     compile_kwargs: dict[str, Any] | None,
     progressbar: bool,
-    climbs: int = CLIMBS,
+    climbs: int | None = None,
 ) -> Weighing:
     """Find the maxima, around which draws can be weighed; see `importance` for the arguments."""
     rng = np.random.default_rng(random_seed)

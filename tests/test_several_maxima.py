@@ -1,0 +1,159 @@
+"""Posteriors with several maxima: climbs find them, and the proposal has a share for each."""
+
+from __future__ import annotations
+
+import numpy as np
+import pymc as pm
+import pytest
+from numpy.testing import assert_allclose
+from scipy.special import logsumexp
+
+import pmgp
+from pmgp.core.importance import (
+    Maximum,
+    SplitMixture,
+    SplitStudent,
+    all_maxima,
+    dispersed,
+    effective_size,
+    log_mean,
+    maxima,
+    student_at,
+)
+
+SHARES, CENTERS = np.array([0.3, 0.6, 0.1]), np.array([[0.0, 0.0, 0.0], [5.0, -3.0, 1.0], [-2.0, 4.0, 2.0]])
+CURVATURES = np.array([np.diag([1.0, 2.0, 0.5]), np.diag([4.0, 1.0, 1.0]), np.diag([1.0, 1.0, 3.0])])
+
+
+def of_normals(theta, shares=SHARES):
+    """Return the log-density of a mixture of normal distributions, and its gradient."""
+    deviations = theta - CENTERS
+    slopes = np.einsum("kij,kj->ki", CURVATURES, deviations)
+    logs = np.log(shares) - 0.5 * np.einsum("ki,ki->k", deviations, slopes)
+    logs += 0.5 * np.linalg.slogdet(CURVATURES)[1] - 1.5 * np.log(2.0 * np.pi)
+    value = logsumexp(logs)
+    return value, -np.exp(logs - value) @ slopes
+
+
+class Counted:
+    """A density that knows how often it was computed."""
+
+    def __init__(self, density):
+        self._density, self.number = density, 0
+
+    def __call__(self, theta):
+        self.number += 1
+        return self._density(theta)
+
+
+FIRST = Maximum(of_normals(CENTERS[0])[0], student_at(CENTERS[0], CURVATURES[0]))
+
+
+def found(density=of_normals, climbs=40, seed=1):
+    return all_maxima(density, FIRST, dispersed(np.random.default_rng(seed), FIRST.student, climbs))
+
+
+def test_climbs_find_all_maxima_once():
+    ends = found()
+    assert ends[0] is FIRST
+    assert len(ends) == 3
+    for end in ends[1:]:
+        [k] = np.flatnonzero(np.linalg.norm(CENTERS - end.student.center, axis=1) < 0.05)
+        assert_allclose(end.value, of_normals(CENTERS[k])[0], atol=0.01)
+        assert_allclose(end.student.scale, np.linalg.inv(CURVATURES[k]), atol=0.05)
+
+
+def test_where_there_is_one_maximum_climbs_are_short():
+    counted = Counted(lambda theta: of_normals(theta, np.array([1.0, 1e-300, 1e-300])))
+    assert found(counted) == [FIRST]
+    assert counted.number == 40
+
+
+def test_a_climb_that_is_not_stopped_finds_a_maximum_again(monkeypatch):
+    """The twin goes on where a climb is on the way to a known maximum, and finds nothing more, at a higher price."""
+    counted, twin = Counted(of_normals), Counted(of_normals)
+    expected = found(counted)
+    monkeypatch.setattr(maxima._Climb, "_homeward", lambda *given: False)
+    assert len(found(twin)) == len(expected)
+    assert twin.number > 2 * counted.number
+
+
+def test_a_maximum_without_mass_is_left_out():
+    assert len(found(lambda theta: of_normals(theta, np.array([0.4, 0.6, 1e-6])))) == 2
+
+
+def test_climbs_end_where_there_is_no_density_or_no_maximum():
+    def nowhere(theta):
+        return -np.inf, np.zeros(3)
+
+    def rising(theta):
+        return theta[0], np.array([1.0, 0.0, 0.0])
+
+    assert found(nowhere) == found(rising, climbs=3) == [FIRST]
+
+
+MIXTURE = SplitMixture.about(found())
+
+
+def test_the_mixture_is_that_of_its_components_with_shares_by_laplace_s_method():
+    order = [int(np.linalg.norm(CENTERS - one.center, axis=1).argmin()) for one in MIXTURE.components]
+    assert_allclose(np.exp(MIXTURE.log_shares), SHARES[order], atol=0.01)
+    theta = np.random.default_rng(2).normal(size=(5, 3)) * 3.0
+    parts = [
+        share * np.exp(one.log_density(theta)) for share, one in zip(SHARES[order], MIXTURE.components, strict=True)
+    ]
+    assert_allclose(np.exp(MIXTURE.log_density(theta)), np.sum(parts, axis=0), rtol=0.05)
+
+
+@pytest.mark.parametrize("mixture", [MIXTURE, MIXTURE.fitted(lambda theta: of_normals(theta)[0])])
+def test_draws_have_the_density_of_the_mixture(mixture):
+    draws = mixture.sample(np.random.default_rng(1), 20_000)
+    log_weights = np.array([of_normals(theta)[0] for theta in draws]) - mixture.log_density(draws)
+    mean = log_mean(log_weights)
+    assert abs(mean.value) < 4.0 * mean.standard_error < 0.05
+    assert effective_size(log_weights) > 12_000
+    weights = np.exp(log_weights - logsumexp(log_weights))
+    assert_allclose(weights @ draws, SHARES @ CENTERS, atol=4.0 * 5.0 / np.sqrt(12_000))
+    # The twin forgets that components have different volumes.
+    twin = SplitMixture(mixture.components, mixture.values + np.array([0.0, 2.0, 0.0]))
+    mean = log_mean(log_weights + mixture.log_density(draws) - twin.log_density(draws))
+    assert abs(mean.value) > 8.0 * mean.standard_error
+
+
+SQUARES = [1.4, 1.1, 1.7]
+
+
+def two_maxima():
+    """The square of theta is observed, so that its sign is not known; theta is likely to be positive a priori."""
+    with pm.Model() as model:
+        theta = pm.Normal("theta", 1.0, 2.0)
+        pm.MvNormal("y", theta**2 * np.ones(3), cov=np.eye(3), observed=SQUARES)
+    return model
+
+
+def test_importance_knows_both_signs_of_a_root():
+    settings = {"random_seed": 1, "progressbar": False, "start": {"theta": 1.0}}
+    idata = pmgp.importance(two_maxima(), draws=400, climbs=40, **settings)
+    assert idata.attrs["maxima"] == 2
+    grid = np.linspace(-4.0, 4.0, 4001)
+    logs = -0.125 * (grid - 1.0) ** 2 - 0.5 * ((grid[:, None] ** 2 - SQUARES) ** 2).sum(axis=1)
+    density = np.exp(logs - logs.max())
+    weights = np.exp(idata["importance"]["log_weight"].to_numpy())
+    theta = idata["importance"]["theta"].to_numpy()[:, 0]
+    share = weights[theta > 0.0].sum() / weights.sum()
+    assert abs(share - density[grid > 0.0].sum() / density.sum()) < 0.06
+    alone = pmgp.importance(two_maxima(), draws=400, climbs=0, **settings)
+    assert alone.attrs["maxima"] == 1
+
+
+@pytest.mark.parametrize("climbs", [-1, True])
+def test_words_for_climbs(climbs):
+    with pytest.raises(ValueError, match=f"climbs must be 0 or more, not {climbs}"):
+        pmgp.importance(two_maxima(), climbs=climbs)
+
+
+def test_volumes_are_those_of_the_density_at_the_center():
+    student = SplitStudent(np.zeros(2), np.array([[2.0, 0.3], [0.1, 1.0]]), np.array([[1.5, 1.0], [0.5, 2.0]]), 7.0)
+    other = student_at(np.zeros(2), np.eye(2))
+    difference = other.log_density(np.zeros((1, 2)))[0] - student.log_density(np.zeros((1, 2)))[0]
+    assert_allclose(student.log_volume - other.log_volume, difference)
