@@ -40,6 +40,9 @@ class Gammas:
     def value(self, theta: np.ndarray) -> float:
         return log_gamma(theta[None])[0] if theta[0] < self._largest else -np.inf
 
+    def density(self, theta: np.ndarray) -> tuple[float, np.ndarray]:
+        return self.value(theta), SHAPE - np.exp(theta)
+
     def weighed(self, rng: np.random.Generator, theta: np.ndarray) -> Weighed:
         return Weighed(self.value(theta), None)
 

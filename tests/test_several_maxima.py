@@ -11,6 +11,7 @@ from scipy.special import logsumexp
 import pmgp
 from pmgp.core.importance import (
     Maximum,
+    Refitted,
     SplitMixture,
     SplitStudent,
     all_maxima,
@@ -20,6 +21,9 @@ from pmgp.core.importance import (
     maxima,
     student_at,
 )
+from pmgp.interface.importance import weighing as weighing_module
+from pmgp.interface.importance.targets import Weighed
+from pmgp.interface.importance.weighing import Weighing
 
 SHARES, CENTERS = np.array([0.3, 0.6, 0.1]), np.array([[0.0, 0.0, 0.0], [5.0, -3.0, 1.0], [-2.0, 4.0, 2.0]])
 CURVATURES = np.array([np.diag([1.0, 2.0, 0.5]), np.diag([4.0, 1.0, 1.0]), np.diag([1.0, 1.0, 3.0])])
@@ -50,7 +54,7 @@ FIRST = Maximum(of_normals(CENTERS[0])[0], student_at(CENTERS[0], CURVATURES[0])
 
 
 def found(density=of_normals, climbs=40, seed=1):
-    return all_maxima(density, FIRST, dispersed(np.random.default_rng(seed), FIRST.student, climbs))
+    return all_maxima(density, [FIRST], dispersed(np.random.default_rng(seed), FIRST.student, climbs))
 
 
 def test_climbs_find_all_maxima_once():
@@ -157,3 +161,65 @@ def test_volumes_are_those_of_the_density_at_the_center():
     other = student_at(np.zeros(2), np.eye(2))
     difference = other.log_density(np.zeros((1, 2)))[0] - student.log_density(np.zeros((1, 2)))[0]
     assert_allclose(student.log_volume - other.log_volume, difference)
+
+
+class TwoNormals:
+    """Two normal distributions of one parameter, of which the proposal knows the first."""
+
+    size, shares, centers = 1, np.array([0.5, 0.5]), np.array([0.0, 5.0])
+
+    def density(self, theta):
+        logs = np.log(self.shares) - 0.5 * (theta - self.centers) ** 2 - 0.5 * np.log(2.0 * np.pi)
+        value = logsumexp(logs)
+        return value, np.array([np.exp(logs - value) @ (self.centers - theta)])
+
+    def value(self, theta):
+        return self.density(theta)[0]
+
+    def weighed(self, rng, theta):
+        return Weighed(self.value(theta), None)
+
+    @property
+    def known(self):
+        """The proposal about the first maximum alone."""
+        return SplitMixture.about([Maximum(self.value(np.zeros(1)), student_at(np.zeros(1), np.eye(1)))])
+
+
+def weighing(seed, draws):
+    found = Weighing(TwoNormals(), TwoNormals().known, np.random.default_rng(seed), None, progressbar=False)
+    found.drawn(draws)
+    return found
+
+
+def test_a_climb_from_the_heaviest_draw_finds_a_maximum_that_draws_reach():
+    found = weighing(1, 400)
+    assert found.maxima == 2
+    mean = log_mean(found.log_weights)
+    assert abs(mean.value) < 4.0 * mean.standard_error < 0.4
+    # Half of the further draws are about the second maximum.
+    assert 0.3 < (found.theta[200:] > 2.5).mean() < 0.7
+
+
+def scores(refitted, monkeypatch, repetitions=800):
+    """Return the mean weight of each of many runs with few draws, less one, in standard errors of their mean."""
+    monkeypatch.setattr(weighing_module, "Refitted", refitted)
+    means = np.array([np.exp(weighing(seed, 20).log_weights).mean() for seed in range(repetitions)])
+    return abs(means.mean() - 1.0) / (means.std() / np.sqrt(repetitions))
+
+
+class FromTheHeaviest(Refitted):
+    """The twin: the proposal that leaves out the heaviest draw knows the maximum that was found from it."""
+
+    def __init__(self, first, draws, log_weights, extended):
+        [heaviest] = draws[[np.argmax(log_weights)]]
+        super().__init__(first, draws, log_weights, lambda theta: extended(heaviest))
+
+
+@pytest.mark.slow
+def test_weights_are_unbiased_where_maxima_are_found_from_draws(monkeypatch):
+    assert scores(Refitted, monkeypatch) < 4.0
+
+
+@pytest.mark.slow
+def test_a_draw_whose_own_maximum_weighs_it_is_rejected(monkeypatch):
+    assert scores(FromTheHeaviest, monkeypatch) > 6.0

@@ -8,7 +8,7 @@ that is known.
 
 from __future__ import annotations
 
-from collections.abc import Iterable
+from collections.abc import Iterable, Sequence
 from typing import NamedTuple
 
 import numpy as np
@@ -26,7 +26,7 @@ CLOSE, SHARE = 1.0, 0.3
 NEAR, LONGEST, MOST_GRADIENTS = 0.5, 3.0, 40
 # Share of the increase that the slope promises, below which a step is shortened by the next factor; the shortest step.
 ENOUGH, SHORTENED, SHORTEST = 1e-4, 0.3, 1e-3
-# A maximum that is lower than the highest by more than this is left out, in nats.
+# A maximum that is lower than the highest known one by more than this is left out, in nats.
 LOWEST = 8.0
 
 
@@ -43,15 +43,14 @@ def dispersed(rng: np.random.Generator, student: SplitStudent, number: int) -> n
     return student.center + DISPERSED * normals @ student.axes.T
 
 
-def all_maxima(density: Density, first: Maximum, starts: Iterable[np.ndarray]) -> list[Maximum]:
-    """Climb from some points, and return the first maximum and those that are not much lower than the highest."""
-    found = [first]
+def all_maxima(density: Density, known: Sequence[Maximum], starts: Iterable[np.ndarray]) -> list[Maximum]:
+    """Climb from some points, and return the known maxima and others that are not much lower than the highest."""
+    found = list(known)
     for start in starts:
         end = _Climb(density, found).end_from(start)
-        if end is not None:
+        if end is not None and end.value > max(one.value for one in found) - LOWEST:
             found.append(end)
-    highest = max(one.value for one in found)
-    return [one for one in found if one.value > highest - LOWEST]
+    return found
 
 
 class _Climb:

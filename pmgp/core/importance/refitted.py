@@ -3,7 +3,8 @@
 All draws are weighed with the mixture of both proposals (Veach and Guibas 1995), so that draws from a first proposal
 that is too narrow, or in the wrong place, still count. If the second proposal were fitted to the very draws that it
 weighs, as in adaptive multiple importance sampling (Cornuet et al. 2012), large weights would lower themselves. So
-there are as many second proposals as first draws, each fitted without one of them. A first draw is weighed with the
+there are as many second proposals as first draws, each fitted without one of them. This holds also for maxima that are
+found from the heaviest draw, which is another one for the proposal that leaves it out. A first draw is weighed with the
 proposal fitted without it. Each further draw comes from one of these proposals, chosen at random, and is weighed with
 that one.
 
@@ -16,6 +17,8 @@ because q has the same distribution in both terms: it is fitted to as many draws
 """
 
 from __future__ import annotations
+
+from collections.abc import Callable
 
 import numpy as np
 from scipy.special import logsumexp
@@ -33,17 +36,32 @@ class Refitted:
     - `first`: the first proposal
     - `draws` (size, dimension): draws from it
     - `log_weights` (size,): logs of their weights, up to a constant; a draw without weight has minus infinity
+    - `extended`: a function from the heaviest draw to the first proposal with further components, or without
     """
 
-    def __init__(self, first: SplitMixture, draws: np.ndarray, log_weights: np.ndarray) -> None:
+    def __init__(
+        self,
+        first: SplitMixture,
+        draws: np.ndarray,
+        log_weights: np.ndarray,
+        extended: Callable[[np.ndarray], SplitMixture] | None = None,
+    ) -> None:
         self.first, self.size = first, len(draws)
-        joint = first.log_joint(draws)
-        shares = np.exp(joint - logsumexp(joint, axis=0))
-        found = [
-            _matched(first, *(np.delete(one, i, axis=-1) for one in (shares, draws.T, log_weights)))
-            for i in range(self.size)
-        ]
+        second, heaviest = np.argsort(log_weights)[-2:]
+        # Without the heaviest draw, the second is the heaviest one.
+        bases = [first, first] if extended is None else [extended(draws[heaviest]), extended(draws[second])]
+        shares = [_shares_of(base, draws) for base in bases]
+        found = []
+        for i in range(self.size):
+            k = int(i == heaviest)
+            others = (np.delete(one, i, axis=-1) for one in (shares[k], draws.T, log_weights))
+            found.append(_padded(_matched(bases[k], *others), max(len(base.components) for base in bases)))
         self._shares, self._centers, self._factors = (np.array(one) for one in zip(*found, strict=True))
+
+    @property
+    def components(self) -> int:
+        """The largest number of components of a second proposal."""
+        return self._shares.shape[1]
 
     def sample(self, rng: np.random.Generator, size: int) -> tuple[np.ndarray, np.ndarray]:
         """Draw (size, dimension), and the number of the first draw that each one's proposal leaves out: (size,)."""
@@ -69,6 +87,20 @@ class Refitted:
         own = logsumexp(logs, axis=1, b=self._shares[left_out])
         share = self.size / len(theta)
         return logsumexp([self.first.log_density(theta), own], axis=0, b=np.array([[share], [1.0 - share]]))
+
+
+def _shares_of(mixture: SplitMixture, draws: np.ndarray) -> np.ndarray:
+    """Return the part of each draw that belongs to a component: (k, size)."""
+    joint = mixture.log_joint(draws)
+    return np.exp(joint - logsumexp(joint, axis=0))
+
+
+def _padded(found: tuple[np.ndarray, ...], number: int) -> list[np.ndarray]:
+    """Repeat the last component, without a share, so that there are as many as in other proposals."""
+    missing = number - len(found[0])
+    shares, centers, factors = (np.concatenate([one, np.repeat(one[-1:], missing, axis=0)]) for one in found)
+    shares[len(found[0]) :] = 0.0
+    return [shares, centers, factors]
 
 
 def _matched(

@@ -29,6 +29,11 @@ class SplitMixture:
         return cls(tuple(one.student for one in maxima), np.array([one.value for one in maxima]))
 
     @property
+    def maxima(self) -> list[Maximum]:
+        """The centers, with what is known of the density about them."""
+        return [Maximum(float(value), one) for value, one in zip(self.values, self.components, strict=True)]
+
+    @property
     def dimension(self) -> int:
         """Length of theta."""
         return self.components[0].dimension

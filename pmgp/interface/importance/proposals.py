@@ -8,16 +8,13 @@ from __future__ import annotations
 
 import warnings
 from collections.abc import Iterator
-from contextlib import contextmanager
 from functools import partial
 from typing import Any
 
 import numpy as np
 import pymc as pm
-from rich.progress import Progress, TextColumn, TimeElapsedColumn
 
 from pmgp.core.importance import (
-    Density,
     Maximum,
     SplitMixture,
     SplitStudent,
@@ -31,6 +28,7 @@ from pmgp.core.importance import (
 from pmgp.core.iterative.settings import Iterative
 from pmgp.core.iterative.solvers import IndefiniteMatrixError, NotConvergedError
 from pmgp.interface.climbing import LARGEST_FACTORIZED, Climbing, density_of
+from pmgp.interface.importance.progress import shown
 from pmgp.interface.importance.targets import MarginalTarget, Target
 from pmgp.interface.model.latent_gaussian import ModelError
 from pmgp.interface.model.points import value_point
@@ -40,7 +38,7 @@ MOST_ITERATIONS = 200
 # Observations whose posterior's maximum is a starting point, where there are at least four times as many; numbers of
 # climbs from such points, and of those from dispersed ones for each hyper-parameter. For 2,500 observations and eleven
 # hyper-parameters, with two maxima, half of the former find the second maximum, and a sixth of the latter.
-SUBSET, FROM_SUBSETS, DISPERSED_EACH = 250, 6, 2
+SUBSET, FROM_SUBSETS, DISPERSED_EACH = 250, 8, 2
 
 
 def proposal_at_maxima(
@@ -54,7 +52,7 @@ def proposal_at_maxima(
 ) -> SplitMixture:
     """Return t distributions at the maxima; warn if the search for the first ended before a maximum.
 
-    By default, `climbs` is six, or twice the number of hyper-parameters, see `importance`.
+    By default, `climbs` is eight, or twice the number of hyper-parameters, see `importance`.
 
     Raises ValueError if the density is not finite at the start.
     """
@@ -62,11 +60,11 @@ def proposal_at_maxima(
     first = Maximum(target.value(student.center), student)
     if climbs == 0:
         return SplitMixture.about([first])
-    with _shown(target.density, "Looking for other maxima", progressbar) as density:
+    with shown(target.density, "Looking for other maxima", progressbar) as density:
         starts = _of_subsets(model, target, student.center, rng, climbs, compile_kwargs)
         if starts is None:
             starts = iter(dispersed(rng, student, DISPERSED_EACH * student.dimension if climbs is None else climbs))
-        return SplitMixture.about(all_maxima(density, first, starts))
+        return SplitMixture.about(all_maxima(density, [first], starts))
 
 
 def _of_subsets(
@@ -103,7 +101,7 @@ def _at_first_maximum(
     near = None
     if isinstance(target, MarginalTarget) and target.by_numpy and target.size > LARGEST_FACTORIZED:
         near = _near_maximum(model, target, start, compile_kwargs, progressbar)
-    with _shown(target.density, "Looking for the maximum", progressbar) as density:
+    with shown(target.density, "Looking for the maximum", progressbar) as density:
         if near is not None:
             end = polished(density, near)
             if end is not None:
@@ -136,19 +134,3 @@ def _near_maximum(
             ).theta
     except (ModelError, MemoryError, NotConvergedError, IndefiniteMatrixError):
         return None
-
-
-@contextmanager
-def _shown(density: Density, words: str, progressbar: bool) -> Iterator[Density]:
-    """Yield the density with a display of the number of evaluations and the last value."""
-    with Progress(TextColumn("{task.description}"), TimeElapsedColumn(), disable=not progressbar) as progress:
-        task = progress.add_task(words, total=None)
-
-        def counted(theta: np.ndarray) -> tuple[float, np.ndarray]:
-            value, gradient = density(theta)
-            progress.advance(task)
-            done = int(progress.tasks[0].completed)
-            progress.update(task, description=f"{words}: evaluation {done}, log-density {value:.2f}")
-            return value, gradient
-
-        yield counted

@@ -64,9 +64,9 @@ def importance(
     maximum that no climb finds and no draw is near.
 
     With at least twenty draws for each hyper-parameter, a t has two widths along each axis, from the density on both
-    sides of its maximum, and the second half of the draws come from another mixture, fitted to the first half; all are
-    weighed with both mixtures. The result states how many draws they are worth; if these are too few, draw more,
-    or run the chain.
+    sides of its maximum, and the second half of the draws come from another mixture, fitted to the first half. Climbs
+    from the heaviest of these look for more maxima. All draws are weighed with both mixtures. The result states how
+    many draws they are worth; if these are too few, draw more, or run the chain.
 
     Parameters
     ----------
@@ -80,7 +80,7 @@ def importance(
     climbs : int, optional
         Number of climbs that look for other maxima. Each takes some five to ten gradients; 0 leaves out the search. By
         default there are two for each hyper-parameter, from points that are dispersed about the first maximum, or for
-        1,000 or more multivariate normal observations six, from the maxima of the posteriors of 250 of them.
+        1,000 or more multivariate normal observations eight, from the maxima of the posteriors of 250 of them.
     estimator : "auto", "importance", "annealed", "orthant", "sequential", or an object with their methods
         Estimates p(y|theta) if there is an f; ``"auto"`` is importance sampling, or ``"sequential"`` for a time series.
         By default there are 256 importance samples.

@@ -9,9 +9,10 @@ import numpy as np
 from numpy.random import SeedSequence
 from rich.progress import Progress, track
 
-from pmgp.core.importance import Refitted, SplitMixture
+from pmgp.core.importance import Refitted, SplitMixture, all_maxima
 from pmgp.core.numerics.threads import suitable_threads, threads_limited
 from pmgp.interface.executors import Cells, Executors
+from pmgp.interface.importance.progress import shown
 from pmgp.interface.importance.targets import Target, Weighed
 from pmgp.interface.importance.trust import Trust, trust_in
 from pmgp.interface.steps.threads import ThreadShare
@@ -46,8 +47,8 @@ class Weighing:
 
     @property
     def maxima(self) -> int:
-        """The number of maxima that the proposal knows."""
-        return len(self._proposal.components)
+        """The number of maxima that the proposals know."""
+        return len(self._proposal.components) if self._refitted is None else self._refitted.components
 
     def add(self, draws: int) -> None:
         """Draw and weigh so many."""
@@ -92,9 +93,22 @@ class Weighing:
                 self._proposal = self._proposal.fitted(value)
 
     def refit(self) -> None:
-        """Fit the proposal of further draws to those so far, once."""
-        if self._refitted is None:
-            self._refitted = Refitted(self._proposal, self.theta, self._log_weights)
+        """Fit the proposal of further draws to those so far, once.
+
+        Climbs from the heaviest draws look for further maxima.
+        """
+        if self._refitted is not None:
+            return
+        words = "Looking for other maxima"
+        with (
+            threads_limited(suitable_threads(self.target.size)),
+            shown(self.target.density, words, self._progressbar) as density,
+        ):
+
+            def extended(theta: np.ndarray) -> SplitMixture:
+                return SplitMixture.about(all_maxima(density, self._proposal.maxima, [theta]))
+
+            self._refitted = Refitted(self._proposal, self.theta, self._log_weights, extended)
 
     @property
     def log_weights(self) -> np.ndarray:
