@@ -93,7 +93,15 @@ def test_climbs_end_where_there_is_no_density_or_no_maximum():
     def rising(theta):
         return theta[0], np.array([1.0, 0.0, 0.0])
 
-    assert found(nowhere) == found(rising, climbs=3) == [FIRST]
+    def without_gradient(theta):
+        return of_normals(theta)[0], np.full(3, np.nan)
+
+    def beside_an_edge(theta):
+        value, gradient = of_normals(theta)
+        return (value, gradient) if theta[0] < CENTERS[1, 0] else (-np.inf, np.full(3, np.nan))
+
+    assert found(nowhere) == found(rising, climbs=3) == found(without_gradient, climbs=3) == [FIRST]
+    assert len(found(beside_an_edge)) == 2
 
 
 MIXTURE = SplitMixture.about(found())

@@ -63,7 +63,11 @@ class _Climb:
     def end_from(self, theta: np.ndarray) -> Maximum | None:
         """Return the maximum, or None if it is known, or is not found."""
         near = self._near_maximum(theta)
-        found = None if near is None else polished(self._density, near)
+        try:
+            found = None if near is None else polished(self._density, near)
+        except ValueError:
+            # There is no gradient beside that point.
+            found = None
         if found is None:
             return None
         value = self._density(found.theta)[0]
@@ -73,7 +77,9 @@ class _Climb:
     def _near_maximum(self, theta: np.ndarray) -> np.ndarray | None:
         inverse, gradients = np.eye(len(theta)), 1
         value, slope = self._at(theta)
-        while np.isfinite(value) and gradients < MOST_GRADIENTS and not self._homeward(theta, slope):
+        while gradients < MOST_GRADIENTS and not self._homeward(theta, slope):
+            if not np.isfinite([value, *slope]).all():
+                return None
             step = inverse @ slope
             if np.sqrt(step @ slope) < NEAR:
                 return theta
