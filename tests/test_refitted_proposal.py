@@ -178,3 +178,19 @@ def test_a_component_whose_draws_have_no_weight_stays_where_it_is():
     right = more[:, 0] > 0.0
     assert 0.0 < right.mean() < 0.02
     assert_allclose(more[right].mean(axis=0), 20.0, atol=1.5)
+
+
+def test_proposals_with_different_numbers_of_components_are_densities():
+    """Only the proposals that are fitted to the heaviest draw have a second component."""
+    students = [SplitStudent.symmetric(np.array([at]), np.eye(1), 7.0) for at in (0.0, 20.0)]
+    one, two = SplitMixture(tuple(students[:1]), np.zeros(1)), SplitMixture(tuple(students), np.log([0.5, 0.5]))
+    draws, log_weights = np.random.default_rng(1).normal(size=(20, 1)), np.linspace(0.0, 1.0, 20)
+    fitted = Refitted(one, draws, log_weights, lambda theta: two if theta[0] == draws[-1, 0] else one)
+    assert fitted.components == 2
+    grid = np.linspace(-200.0, 220.0, 20_001)[:, None]
+    for left_out, far in ((0, True), (19, False)):
+        density = np.exp(fitted.log_density(grid, np.full(len(grid), left_out)))
+        assert_allclose(density.sum() * 0.021, 1.0, atol=1e-3)
+        assert (density[grid[:, 0] > 15.0].sum() * 0.021 > 0.02) == far
+        more, chosen = fitted.sample(np.random.default_rng(2), 4000)
+        assert ((more[chosen == left_out] > 15.0).mean() > 0.01) == far
