@@ -103,12 +103,13 @@ def find_map(
 
     As in `pymc.find_MAP`, the prior density is that on theta's own scale: the optimizer works on the unconstrained
     scale, but the Jacobian of the transformation is left out. Unlike `pymc.find_MAP`, this function integrates f out,
-    so that the maximum is not at a degenerate theta.
+    so that the maximum is not at a degenerate theta. It is where one climb ends; :func:`pmgp.importance` looks for
+    other maxima.
 
     For multivariate normal observations, such as those of `pymc.gp.Marginal`, log p(y|theta) is exact up to 5,000 of
     them. With more, gradients come from iterative solutions of linear systems, without an n by n matrix. The message
-    then says how much their noise moves the maximum. Ctrl-C ends such a search with the best
-    point so far; given as `start`, it continues the search.
+    then says how much their noise moves the maximum. Ctrl-C ends such a search with the best point so far; given as
+    `start`, it continues the search.
 
     Parameters
     ----------
