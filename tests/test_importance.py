@@ -17,6 +17,7 @@ from pmgp.core.iterative.solvers import NotConvergedError
 from pmgp.interface.importance import proposals
 from pmgp.interface.importance.sampling import target_of
 from pmgp.interface.importance.targets import MarginalTarget
+from pmgp.interface.importance.trust import trust_in
 from tests.finite_differences import central_differences
 from tests.steps.test_contract import FAST
 from tests.truths import ScaledLowRank
@@ -316,3 +317,8 @@ def test_resampling_takes_draws_by_weight():
     rng = np.random.default_rng(0)
     counts = np.mean([np.bincount(resampled(rng, log_weights, 4), minlength=4) for _ in range(4000)], axis=0)
     assert_allclose(counts, 4.0 * weights, atol=0.03)
+
+
+def test_too_few_weights_have_no_tail():
+    """ArviZ finds no shape for twenty-five of them."""
+    assert trust_in(np.random.default_rng(1).normal(size=25)).pareto_k == np.inf

@@ -2,8 +2,7 @@
 
 A posterior of length-scales, one for each feature, may have several maxima: where one feature is left out, another one
 explains what it did. The curvature at one maximum shows nothing of the others, and nor do weights of draws about it, if
-no draw is near another one. So climbs start from dispersed points, and end as soon as they are on the way to a maximum
-that is known.
+no draw is near another one. So climbs start elsewhere, and end as soon as they are on the way to a known maximum.
 """
 
 from __future__ import annotations

@@ -7,6 +7,9 @@ from typing import Any
 
 import jax
 
+# With memory for this many matrices, their number is not looked up in the compiled programs.
+PLENTY = 100
+
 
 def device_of(name: str | None) -> Any:
     """Return the device of a name, such as "cpu" or "gpu:1", or for None the one that JAX chooses.

@@ -11,11 +11,8 @@ import numpy as np
 from pmgp.core.dense_jax.programs import evidence_bars, in_double, log_normal, program
 from pmgp.core.gaussians.dense import RELATIVE_JITTERS
 from pmgp.interface.dense_jax.covariance import JaxCovariance
-from pmgp.interface.dense_jax.devices import memory_of, refuse_fork
+from pmgp.interface.dense_jax.devices import PLENTY, memory_of, refuse_fork
 from pmgp.interface.model.observed_normal import ObservedNormal
-
-# With memory for this many matrices, their number is not looked up in the compiled programs.
-PLENTY = 100
 
 
 class _Programs(NamedTuple):
@@ -31,18 +28,7 @@ class _Programs(NamedTuple):
 class JaxEvidence:
     """The function from theta to log N(y|m, C) with C on a device, in double precision.
 
-    Parameters
-    ----------
-    parts : ObservedNormal
-    device : str, optional
-        See `devices.device_of`.
-
-    Raises
-    ------
-    ValueError
-        If JAX has no such device.
-    UnsupportedGraphError
-        If PyTensor has no JAX function for an operation.
+    `parts` are those of the model; `device` and errors are those of `JaxCovariance`.
     """
 
     def __init__(self, parts: ObservedNormal, device: str | None = None) -> None:

@@ -11,14 +11,12 @@ import numpy as np
 from pmgp.core.dense_jax.gaussians import JaxPrior
 from pmgp.core.likelihoods import Likelihood
 from pmgp.interface.dense_jax.covariance import JaxCovariance
-from pmgp.interface.dense_jax.devices import memory_of, refuse_fork
+from pmgp.interface.dense_jax.devices import PLENTY, memory_of, refuse_fork
 from pmgp.interface.model.latent_gaussian import LatentGaussianModel
 
 # Matrices that a chain holds at once: K, its factor and that of B at the chain's theta, K and the factor of B at two
 # more points of a trajectory. In addition, either K is being computed, or the gradient in K, which takes this many.
 HELD, GRADIENT = 7, 3
-# With memory for this many matrices, their number is not looked up in the compiled programs.
-PLENTY = 100
 
 
 class JaxModel:

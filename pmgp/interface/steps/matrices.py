@@ -17,7 +17,7 @@ from pmgp.interface.model.normal_evidence import NormalEvidence
 from pmgp.interface.model.observed_normal import ObservedNormal
 
 
-class Evidence(Protocol):
+class EvidenceFunction(Protocol):
     """The log density of multivariate normal observations as a function of theta."""
 
     def value(self, theta: np.ndarray) -> float:
@@ -36,7 +36,7 @@ class Matrices(Protocol):
     def supports(self, estimator: Estimator) -> bool:
         """Return whether there is all that an estimator needs of the matrices."""
 
-    def evidence(self, name: str, parts: ObservedNormal) -> Evidence:
+    def evidence(self, name: str, parts: ObservedNormal) -> EvidenceFunction:
         """Return the evidence of multivariate normal observations of this name."""
 
     def density(self, log_density: TensorVariable, vector: TensorVariable, size: int) -> Any:
@@ -130,7 +130,7 @@ class JaxMatrices:
         """Return whether an estimate is a mean of weights of draws from q, or q's own."""
         return isinstance(estimator, ImportanceSampling | ApproximateEvidence)
 
-    def evidence(self, name: str, parts: ObservedNormal) -> Evidence:
+    def evidence(self, name: str, parts: ObservedNormal) -> EvidenceFunction:
         """Return the evidence with the covariance on the device."""
         _check_jax()
         from pmgp.interface.dense_jax.evidence import JaxEvidence
