@@ -140,7 +140,7 @@ def test_a_pickled_step_method_is_at_home_where_it_is_read(labels):
     sent = cloudpickle.dumps(step)
     assert made.prior(theta).size == N
     # As in a forked process, which has another number.
-    made._process = -1
+    made.covariance._process = -1
     with pytest.raises(RuntimeError, match="cores=1"):
         made.prior(theta)
     assert cloudpickle.loads(sent)._computed.prior(theta).size == N

@@ -92,7 +92,7 @@ def test_a_pickled_target_is_at_home_where_it_is_read():
     theta = target.theta.initial
     expected, sent = target.value(theta), cloudpickle.dumps(target)
     # As in a forked process, which has another number.
-    target._evidence._process = -1
+    target._evidence._covariance._process = -1
     with pytest.raises(RuntimeError, match="cores=1"):
         target.value(theta)
     assert cloudpickle.loads(sent).value(theta) == expected

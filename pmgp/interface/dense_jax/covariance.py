@@ -14,7 +14,7 @@ from pytensor.tensor.variable import TensorVariable
 from pmgp.core.dense_jax.gaussians import JaxPrior
 from pmgp.core.dense_jax.programs import in_double, program
 from pmgp.interface.dense_jax.data import GraphData
-from pmgp.interface.dense_jax.devices import device_of
+from pmgp.interface.dense_jax.devices import OfOneProcess, device_of
 from pmgp.interface.model.theta_vector import ThetaVector
 from pmgp.interface.tiles.jax_functions import jax_function
 
@@ -26,7 +26,7 @@ class _Programs(NamedTuple):
     pullback: Any
 
 
-class JaxCovariance:
+class JaxCovariance(OfOneProcess):
     """The function from theta to p(f|theta) with K on a device.
 
     Parameters
@@ -48,6 +48,7 @@ class JaxCovariance:
     def __init__(
         self, mean: TensorVariable, covariance: TensorVariable, theta: ThetaVector, device: str | None = None
     ) -> None:
+        super().__init__()
         graphs, self._theta = theta.write([mean, covariance])
         self._data = GraphData(graphs)
         self._device_name = device
@@ -83,6 +84,7 @@ class JaxCovariance:
 
     def at(self, theta: np.ndarray) -> tuple[Any, tuple[Any, ...]]:
         """Return the arguments of the programs: theta on the device, and the model's data."""
+        self.refuse_fork()
         with jax.enable_x64(True):
             placed = jax.device_put(np.asarray(theta, dtype=float), self.device)
         return placed, self._data.values()
@@ -106,8 +108,3 @@ class JaxCovariance:
             return jax.vjp(lambda theta: moments(theta, data), theta)[1]((mean_bar, covariance_bar))[0]
 
         return _Programs(program()(moments), program()(pullback))
-
-    def __getstate__(self) -> dict[str, Any]:
-        """Leave the device and compiled programs behind, which belong to this process."""
-        own = ("moments", "_programs", "device")
-        return {name: value for name, value in self.__dict__.items() if name not in own}

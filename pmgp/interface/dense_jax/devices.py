@@ -1,8 +1,9 @@
-"""Devices by name, the memory that they have, and the process that may use them."""
+"""Devices by name, the memory that they have, and objects that belong to the process that uses them."""
 
 from __future__ import annotations
 
 import os
+from functools import cached_property
 from typing import Any
 
 import jax
@@ -37,10 +38,30 @@ def memory_of(device: Any) -> float:
     return float(os.sysconf("SC_PAGE_SIZE") * os.sysconf("SC_PHYS_PAGES")) if hasattr(os, "sysconf") else float("inf")
 
 
-def refuse_fork(process: int) -> None:
-    """Raise an error in a process that was forked from the one that has the device."""
-    if os.getpid() != process:
-        raise RuntimeError(
-            'a forked process cannot use the JAX of its parent: give cores=1, or mp_ctx="spawn", or an executor '
-            "whose processes are spawned"
-        )
+class OfOneProcess:
+    """An object whose cached properties are a device, arrays on it, and programs: they belong to one process.
+
+    A pickle leaves them behind.
+    """
+
+    def __init__(self) -> None:
+        self._process = os.getpid()
+
+    def refuse_fork(self) -> None:
+        """Raise an error in a process that was forked from the one that has the device."""
+        if os.getpid() != self._process:
+            raise RuntimeError(
+                'a forked process cannot use the JAX of its parent: give cores=1, or mp_ctx="spawn", or an executor '
+                "whose processes are spawned"
+            )
+
+    def __getstate__(self) -> dict[str, Any]:
+        kind = type(self)
+        return {
+            name: value
+            for name, value in self.__dict__.items()
+            if not isinstance(getattr(kind, name, None), cached_property)
+        }
+
+    def __setstate__(self, state: dict[str, Any]) -> None:
+        self.__dict__.update(state, _process=os.getpid())

@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import os
 from functools import cached_property
 from typing import Any, NamedTuple, Self
 
@@ -11,7 +10,7 @@ import numpy as np
 from pmgp.core.dense_jax.programs import evidence_bars, in_double, log_normal, program
 from pmgp.core.gaussians.dense import RELATIVE_JITTERS
 from pmgp.interface.dense_jax.covariance import JaxCovariance
-from pmgp.interface.dense_jax.devices import PLENTY, memory_of, refuse_fork
+from pmgp.interface.dense_jax.devices import PLENTY, OfOneProcess, memory_of
 from pmgp.interface.model.observed_normal import ObservedNormal
 
 
@@ -25,16 +24,16 @@ class _Programs(NamedTuple):
     bars: Any
 
 
-class JaxEvidence:
+class JaxEvidence(OfOneProcess):
     """The function from theta to log N(y|m, C) with C on a device, in double precision.
 
     `parts` are those of the model; `device` and errors are those of `JaxCovariance`.
     """
 
     def __init__(self, parts: ObservedNormal, device: str | None = None) -> None:
+        super().__init__()
         self._covariance = JaxCovariance(parts.mean, parts.covariance, parts.theta, device)
         self._y = parts.y
-        self._process = os.getpid()
 
     @classmethod
     def within(cls, parts: ObservedNormal, device: str | None, memory: float | None) -> Self:
@@ -70,7 +69,6 @@ class JaxEvidence:
         return max(*taken, 8 * len(self._y) ** 2 + self._covariance.temporary(theta))
 
     def _call(self, function: Any, theta: np.ndarray, jitter: float) -> Any:
-        refuse_fork(self._process)
         return function(*self._covariance.at(theta), self._y, jitter)
 
     @cached_property
@@ -84,11 +82,3 @@ class JaxEvidence:
             return evidence_bars(*moments(theta, data), y, jitter)
 
         return _Programs(program()(value), program()(bars))
-
-    def __getstate__(self) -> dict[str, Any]:
-        """Leave compiled programs behind, which belong to this process."""
-        return {name: value for name, value in self.__dict__.items() if name != "_programs"}
-
-    def __setstate__(self, state: dict[str, Any]) -> None:
-        """Belong to the process that reads the pickle."""
-        self.__dict__.update(state, _process=os.getpid())

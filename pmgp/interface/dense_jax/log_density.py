@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import os
 from functools import cached_property
 from typing import Any, Self
 
@@ -13,11 +12,11 @@ from pytensor.tensor.variable import TensorVariable
 
 from pmgp.core.dense_jax.programs import in_double
 from pmgp.interface.dense_jax.data import GraphData
-from pmgp.interface.dense_jax.devices import device_of, memory_of, refuse_fork
+from pmgp.interface.dense_jax.devices import OfOneProcess, device_of, memory_of
 from pmgp.interface.tiles.jax_functions import jax_function
 
 
-class JaxLogDensity:
+class JaxLogDensity(OfOneProcess):
     """A function from a vector of all variables to the log-density and its gradient, in double precision.
 
     It takes the place of `interface.graphs.numerical.NumericalFunction`, up to rounding. The data stay on the device.
@@ -43,10 +42,10 @@ class JaxLogDensity:
     def __init__(
         self, log_density: TensorVariable, vector: TensorVariable, size: int, device: str | None = None
     ) -> None:
+        super().__init__()
         self._sources = GraphData([log_density])
         self._vector, self._size = vector, size
         self._device_name = device
-        self._process = os.getpid()
 
     @classmethod
     def within(
@@ -82,7 +81,7 @@ class JaxLogDensity:
 
     def __call__(self, vector: np.ndarray) -> list[np.ndarray]:
         """Return the log-density and its gradient, which are not a number where a matrix is not positive definite."""
-        refuse_fork(self._process)
+        self.refuse_fork()
         return [np.array(part) for part in self._program(self._placed(vector), self._data)]
 
     @in_double
@@ -106,11 +105,3 @@ class JaxLogDensity:
 
         lowered = in_double(jax.jit(jax.value_and_grad(log_density)).lower)
         return lowered(self._placed(np.zeros(self._size)), self._data).compile()
-
-    def __getstate__(self) -> dict[str, Any]:
-        """Leave the device, its data and the program behind, which belong to this process."""
-        return {name: value for name, value in self.__dict__.items() if name not in ("_program", "_data", "device")}
-
-    def __setstate__(self, state: dict[str, Any]) -> None:
-        """Belong to the process that reads the pickle."""
-        self.__dict__.update(state, _process=os.getpid())

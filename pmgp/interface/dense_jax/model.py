@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import os
 from collections.abc import Sequence
 from typing import Any, Self
 
@@ -11,7 +10,7 @@ import numpy as np
 from pmgp.core.dense_jax.gaussians import JaxPrior
 from pmgp.core.likelihoods import Likelihood
 from pmgp.interface.dense_jax.covariance import JaxCovariance
-from pmgp.interface.dense_jax.devices import PLENTY, memory_of, refuse_fork
+from pmgp.interface.dense_jax.devices import PLENTY, memory_of
 from pmgp.interface.model.latent_gaussian import LatentGaussianModel
 
 # Matrices that a chain holds at once: K, its factor and that of B at the chain's theta, K and the factor of B at two
@@ -27,7 +26,6 @@ class JaxModel:
 
     def __init__(self, parts: LatentGaussianModel, covariance: JaxCovariance) -> None:
         self.parts, self.covariance = parts, covariance
-        self._process = os.getpid()
 
     @classmethod
     def within(cls, parts: LatentGaussianModel, device: str | None, memory: float | None) -> Self:
@@ -61,7 +59,6 @@ class JaxModel:
 
     def prior(self, theta: np.ndarray) -> JaxPrior:
         """Return p(f|theta)."""
-        refuse_fork(self._process)
         return self.covariance(theta)
 
     def likelihood(self, theta: np.ndarray) -> Likelihood:
@@ -76,7 +73,3 @@ class JaxModel:
     def covariance_pullback(self, theta: np.ndarray, covariance_bar: Any, mean_bar: np.ndarray) -> np.ndarray:
         """Return the gradient in theta of <covariance_bar, K> + mean_bar' m."""
         return self.covariance.pullback(theta, covariance_bar, mean_bar)
-
-    def __setstate__(self, state: dict[str, Any]) -> None:
-        """Belong to the process that reads the pickle."""
-        self.__dict__.update(state, _process=os.getpid())
