@@ -15,18 +15,18 @@ from pmgp.interface.importance.weighing import Weighing
 DIMENSION, FIRST, FURTHER, SHAPE = 2, 10, 30, 1.5
 
 
-def alone(center: float, variance: float) -> SplitMixture:
-    """Return a mixture of one symmetric t."""
-    scale = variance * np.eye(DIMENSION)
-    return SplitMixture((SplitStudent.symmetric(np.full(DIMENSION, center), scale, 7.0),), np.zeros(1))
-
-
-NARROW = alone(0.4, 0.64)
-
-
 def log_gamma(theta: np.ndarray) -> np.ndarray:
     """Return the log-density of logs of Gamma variables."""
     return (SHAPE * theta - np.exp(theta)).sum(axis=1) - DIMENSION * gammaln(SHAPE)
+
+
+def alone(center: float, variance: float) -> SplitMixture:
+    """Return a mixture of one symmetric t."""
+    at = np.full(DIMENSION, center)
+    return SplitMixture((SplitStudent.symmetric(at, variance * np.eye(DIMENSION), 7.0),), log_gamma(at[None]))
+
+
+NARROW = alone(0.4, 0.64)
 
 
 class Gammas:

@@ -21,7 +21,6 @@ from __future__ import annotations
 from collections.abc import Callable
 
 import numpy as np
-from scipy.special import logsumexp
 
 from pmgp.core.importance.split_mixture import SplitMixture
 from pmgp.core.importance.student_mixture import log_student
@@ -84,15 +83,16 @@ class Refitted:
         log_volumes = np.log(np.einsum("nkii->nki", factors)).sum(axis=2)
         squares, nu = np.square(steps).sum(axis=2), self.first.degrees_of_freedom
         logs = log_student(squares, log_volumes, theta.shape[1], nu)
-        own = logsumexp(logs, axis=1, b=self._shares[left_out])
         share = self.size / len(theta)
-        return logsumexp([self.first.log_density(theta), own], axis=0, b=np.array([[share], [1.0 - share]]))
+        with np.errstate(divide="ignore"):
+            own = np.logaddexp.reduce(logs + np.log(self._shares[left_out]), axis=1)
+            return np.logaddexp(np.log(share) + self.first.log_density(theta), np.log1p(-share) + own)
 
 
 def _shares_of(mixture: SplitMixture, draws: np.ndarray) -> np.ndarray:
     """Return the part of each draw that belongs to a component: (k, size)."""
     joint = mixture.log_joint(draws)
-    return np.exp(joint - logsumexp(joint, axis=0))
+    return np.exp(joint - np.logaddexp.reduce(joint, axis=0))
 
 
 def _padded(found: tuple[np.ndarray, ...], number: int) -> list[np.ndarray]:

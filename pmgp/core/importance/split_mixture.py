@@ -4,9 +4,9 @@ from __future__ import annotations
 
 from collections.abc import Callable
 from dataclasses import dataclass, replace
+from functools import cached_property
 
 import numpy as np
-from scipy.special import logsumexp
 
 from pmgp.core.importance.maxima import Maximum
 from pmgp.core.importance.split_student import SplitStudent
@@ -43,15 +43,15 @@ class SplitMixture:
         """Those of all components."""
         return self.components[0].degrees_of_freedom
 
-    @property
+    @cached_property
     def log_shares(self) -> np.ndarray:
         """Logs of the probabilities of the components, by Laplace's method: (k,)."""
         masses = self.values + np.array([one.log_volume for one in self.components])
-        return masses - logsumexp(masses)
+        return masses - np.logaddexp.reduce(masses)
 
     def fitted(self, log_density: Callable[[np.ndarray], float]) -> SplitMixture:
-        """Return this mixture with widths from a log-density, see `SplitStudent.fitted`."""
-        return replace(self, components=tuple(one.fitted(log_density) for one in self.components))
+        """Return this mixture with widths from the log-density that `values` are of, see `SplitStudent.fitted`."""
+        return replace(self, components=tuple(one.student.fitted(log_density, one.value) for one in self.maxima))
 
     def sample(self, rng: np.random.Generator, size: int) -> np.ndarray:
         """Draw independently: (size, dimension)."""
@@ -67,4 +67,4 @@ class SplitMixture:
 
     def log_density(self, theta: np.ndarray) -> np.ndarray:
         """Return the log-density with its normalizing constant: (size, dimension) -> (size,)."""
-        return logsumexp(self.log_joint(theta), axis=0)
+        return np.logaddexp.reduce(self.log_joint(theta), axis=0)

@@ -58,13 +58,17 @@ class SplitStudent:
         squares = np.power(self.widths, 3).sum(axis=0) / self.widths.sum(axis=0)
         return (self.axes * squares) @ self.axes.T
 
-    def fitted(self, log_density: Callable[[np.ndarray], float]) -> SplitStudent:
-        """Return this distribution with widths from a log-density, at the center and on both sides along each axis.
+    @property
+    def evaluations(self) -> int:
+        """The number of values of a log-density that `fitted` asks for."""
+        return 2 * self.dimension
 
-        A width makes the logarithm of a normal density as much lower at that point as the given one is. Nothing changes
-        where there is no density at the center.
+    def fitted(self, log_density: Callable[[np.ndarray], float], highest: float) -> SplitStudent:
+        """Return this distribution with widths from a log-density on both sides along each axis.
+
+        A width makes the logarithm of a normal density as much lower at that point as the given one is. `highest` is
+        the log-density at the center; nothing changes where there is none.
         """
-        highest = log_density(self.center)
         if not np.isfinite(highest):
             return self
         shifts = FAR * np.stack([self.axes.T, -self.axes.T])

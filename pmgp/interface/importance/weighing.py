@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import pickle
+from collections.abc import Iterable
 from functools import lru_cache, partial
 
 import numpy as np
@@ -81,7 +82,7 @@ class Weighing:
 
     def _find_widths(self) -> None:
         with Progress(disable=not self._progressbar) as progress:
-            total = len(self._proposal.components) * (2 * self._proposal.dimension + 1)
+            total = sum(one.evaluations for one in self._proposal.components)
             task = progress.add_task("Looking at the proposal's axes", total=total)
 
             def value(theta: np.ndarray) -> float:
@@ -139,8 +140,9 @@ def weigh(
 ) -> list[Weighed]:
     """Weigh draws one after another, or on an executor; each has its own random numbers."""
     if executor is None:
-        shown = track(zip(theta, seeds, strict=True), "Weighing", total=len(theta), disable=not progressbar)
-        return [_weighed(target, one, seed) for one, seed in shown]
+        pairs: Iterable[tuple[np.ndarray, SeedSequence]] = zip(theta, seeds, strict=True)
+        pairs = track(pairs, "Weighing", total=len(theta)) if progressbar else pairs
+        return [_weighed(target, one, seed) for one, seed in pairs]
     sent, found = pickle.dumps(target), dict[str, list[Weighed]]()
     parts = np.array_split(np.arange(len(theta)), min(LEAST_TASKS, len(theta)))
     calls = {
