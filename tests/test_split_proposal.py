@@ -5,7 +5,6 @@ from __future__ import annotations
 import numpy as np
 import pytest
 from numpy.testing import assert_allclose
-from scipy.integrate import dblquad
 from scipy.special import gammaln
 from scipy.stats import chi2, multivariate_t
 
@@ -37,10 +36,11 @@ def test_its_axes_change_as_coordinates_do():
 
 
 def test_its_density_integrates_to_one():
-    def density(y, x):
-        return np.exp(SKEWED.log_density(np.array([[x, y]]))[0])
-
-    assert_allclose(dblquad(density, -40.0, 40.0, -40.0, 40.0, epsabs=1e-4)[0], 1.0, atol=1e-3)
+    """By summation over a grid."""
+    grid = np.linspace(-40.0, 40.0, 1001)
+    points = np.stack(np.meshgrid(grid, grid), axis=-1).reshape(-1, 2)
+    total = np.exp(SKEWED.log_density(points)).sum() * (grid[1] - grid[0]) ** 2
+    assert_allclose(total, 1.0, atol=1e-3)
 
 
 def quadrants(proposal, draws):
@@ -79,7 +79,7 @@ def log_gammas(theta):
 
 def test_it_finds_the_skewness_of_a_density():
     symmetric = student_at(np.log(SHAPES), np.diag(SHAPES))
-    split = symmetric.fitted(log_gammas)
+    split = symmetric.fitted(log_gammas, log_gammas(symmetric.center))
     assert (split.widths[1] > 1.1).all()
     assert (split.widths[0] < 0.9).all()
     sizes = []
@@ -96,8 +96,8 @@ def test_it_finds_the_skewness_of_a_density():
     ("log_density", "width"), [(lambda theta: 0.0, 3.0), (lambda theta: -np.inf if theta[0] else 0.0, 1 / 3)]
 )
 def test_widths_are_bounded(log_density, width):
-    assert_allclose(student_at(np.zeros(1), np.eye(1)).fitted(log_density).widths, width)
+    assert_allclose(student_at(np.zeros(1), np.eye(1)).fitted(log_density, 0.0).widths, width)
 
 
 def test_without_density_at_the_center_nothing_changes():
-    assert_allclose(student_at(np.zeros(1), np.eye(1)).fitted(lambda theta: -np.inf).widths, 1.0)
+    assert_allclose(student_at(np.zeros(1), np.eye(1)).fitted(lambda theta: 0.0, -np.inf).widths, 1.0)

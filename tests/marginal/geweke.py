@@ -103,14 +103,13 @@ def statistics(theta: np.ndarray, f: np.ndarray, y: np.ndarray) -> np.ndarray:
 @cache
 def prior_statistics(draws: int, seed: int) -> np.ndarray:
     """The marginal-conditional simulator: independent draws of the statistics."""
-    rng = np.random.default_rng(seed)
-    model = ToyModel(np.zeros(6, dtype=int))
-    rows = np.empty((draws, 10))
-    for index in range(draws):
-        theta = model.prior_mean + model.prior_scale * rng.standard_normal(2)
-        f = model.prior(theta).sample(rng, 1)[0]
-        rows[index] = statistics(theta, f, (rng.uniform(size=6) < ndtr(f)).astype(int))
-    return rows
+    rng, model = np.random.default_rng(seed), ToyModel(np.zeros(6, dtype=int))
+    theta = model.prior_mean + model.prior_scale * rng.standard_normal((draws, 2))
+    lengthscale, variance = np.exp(theta.T)[..., None, None]
+    covariance = variance * np.exp(-0.5 * model.squared_distances / lengthscale**2) + model.jitter
+    f = 0.4 + (np.linalg.cholesky(covariance) @ rng.standard_normal((draws, 6, 1)))[..., 0]
+    y = rng.uniform(size=(draws, 6)) < ndtr(f)
+    return np.array([statistics(*row) for row in zip(theta, f, y, strict=True)])
 
 
 def chain_statistics(

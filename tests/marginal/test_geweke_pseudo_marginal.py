@@ -55,7 +55,7 @@ def test_joint_distribution_is_kept_with_annealed_particles(start):
 def by_stages() -> float:
     """With particles that are resampled after every site, in one chain: its mistakes add up over many steps."""
     chain = PseudoMarginalChain(SequentialSampling(3, stages=6, threshold=1.0), refresh_every=2)
-    return z_score(chain, steps=4000, approximation=Laplace(sweeps=0))
+    return z_score(chain, steps=3000, approximation=Laplace(sweeps=0))
 
 
 @pytest.mark.slow
@@ -86,7 +86,7 @@ def test_orthants_with_the_noise_left_in_f_are_rejected(monkeypatch):
 def refreshed_orthants() -> float:
     """Orthants of one draw each, in one chain: what a new set of draws forgets adds up over many steps."""
     chain = PseudoMarginalChain(OrthantSampling(1, "ghk"), refresh_every=1)
-    return z_score(chain, steps=12_000, approximation=Laplace(sweeps=0))
+    return z_score(chain, steps=6000, approximation=Laplace(sweeps=0))
 
 
 @pytest.mark.slow

@@ -123,9 +123,10 @@ def classes_with_own_covariances():
 
 
 @pytest.mark.full
-@pytest.mark.parametrize("model", [classes(), classes_with_own_covariances()], ids=["one", "each"])
-def test_kernels_give_what_the_graph_gives(model, rng):
+@pytest.mark.parametrize("made", [classes, classes_with_own_covariances], ids=["one", "each"])
+def test_kernels_give_what_the_graph_gives(made, rng):
     """Near cliffs and far from them, with deviations that are alike and not."""
+    model = made()
     terms, graph = terms_of(model, [model["y"]], 3), GraphTerms(model, [model["y"]], 3)
     assert isinstance(terms, RobustMaxTerms)
     for deviation in (1e-3, 0.1, 1.0):

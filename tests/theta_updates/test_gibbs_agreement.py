@@ -58,18 +58,18 @@ def beside_f(scheme: Callable[..., Any], **settings: Any) -> Callable[[], Any]:
 
 
 ROUTES = {
-    "pseudo-marginal": Route(pmgp.PseudoMarginal, 2000),
-    "interweaving": Route(beside_f(pmgp.steps.Interweaving), 8000),
+    "pseudo-marginal": Route(pmgp.PseudoMarginal, 1000),
+    "interweaving": Route(beside_f(pmgp.steps.Interweaving), 4000),
 }
 
 
-BROKEN = Route(beside_f(pmgp.steps.Ancillary), 4000)
+BROKEN = Route(beside_f(pmgp.steps.Ancillary), 1500)
 
 
 def run(route: str, seed: int = 1) -> Any:
     if route == "nuts":
         model = coal(whitened=True)
-        return sample(model, draws=800, tune=500, nuts_sampler="pymc", random_seed=1 + seed, var_names=NAMES)
+        return sample(model, draws=500, tune=400, nuts_sampler="pymc", random_seed=1 + seed, var_names=NAMES)
     return along(ROUTES[route], seed)
 
 
