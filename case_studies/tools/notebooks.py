@@ -12,6 +12,7 @@ import base64
 import io
 import re
 import sys
+import time
 from pathlib import Path
 
 import nbformat
@@ -121,9 +122,10 @@ def store(path: Path) -> list[str]:
 
 def check(path: Path) -> list[str]:
     """Execute a notebook, and return how what it shows differs from what is stored."""
+    began = time.perf_counter()
     stored, fresh = clean(nbformat.read(path, as_version=4)), execute(path)
     found = [f"{path.stem}, {difference}" for difference in differences(stored, fresh)]
-    print(f"{path.stem}: {len(found) or 'no'} differences", flush=True)
+    print(f"{path.stem}: {len(found) or 'no'} differences, {time.perf_counter() - began:.0f} s", flush=True)
     return found
 
 
