@@ -262,7 +262,7 @@ def distances(idata, truth: tuple[float, float]) -> list[float]:
 def test_the_pseudo_marginal_chain_has_the_posterior_of_sums(settings, truth):
     with linear_model():
         step = pmgp.PseudoMarginal(**settings)
-        idata = pm.sample(1000, tune=400, chains=2, cores=1, step=step, progressbar=False, random_seed=4)
+        idata = pm.sample(700, tune=300, chains=2, cores=1, step=step, progressbar=False, random_seed=4)
     assert max(distances(idata, truth)) < 4.0
 
 
@@ -297,7 +297,7 @@ def test_trajectories_with_a_metric_have_the_posterior_of_sums(truth):
     """Sampler (e) of the article; (a) to (f) have Geweke's test (`test_article_samplers.py`)."""
     with linear_model():
         steps = [pmgp.steps.LatentRMHMC(metric="fixed", max_leapfrog=4), pmgp.steps.Ancillary()]
-        idata = pm.sample(1000, tune=400, chains=2, cores=1, step=steps, progressbar=False, random_seed=6)
+        idata = pm.sample(700, tune=300, chains=2, cores=1, step=steps, progressbar=False, random_seed=6)
     assert max(distances(idata, truth)) < 4.0
 
 
@@ -312,7 +312,7 @@ THETA = {
 def test_schemes_beside_f_have_the_posterior_of_sums(name, truth):
     with linear_model():
         steps = [THETA[name](), pmgp.EllipticalSlice(moves=3)]
-        idata = pm.sample(1500, tune=500, chains=2, cores=1, step=steps, progressbar=False, random_seed=5)
+        idata = pm.sample(1000, tune=300, chains=2, cores=1, step=steps, progressbar=False, random_seed=5)
     assert max(distances(idata, truth)) < 4.0
 
 
