@@ -17,7 +17,7 @@ from tests.marginal.geweke import largest_change, learned
 
 # As in tests/marginal: the largest of ten z-scores exceeds 4 once in 1,600 correct runs.
 BOUND = 4.0
-REPLICATES = 1500
+REPLICATES = 1150
 APPROXIMATIONS = {"ep": ExpectationPropagation(), "laplace": Laplace(sweeps=0)}
 
 

@@ -15,6 +15,7 @@ from pmgp.core.marginal.pseudo_marginal import Frozen, PseudoMarginalChain, Stat
 from pmgp.core.markov import PathSampling, SparsePattern
 from pmgp.interface.model.latent_gaussian import LatentGaussianModel
 from pmgp.interface.model.taking_apart import take_apart
+from tests import mean_changes
 from tests.marginal.geweke import ready_point
 from tests.markov.test_geweke import LEARNED
 
@@ -71,9 +72,8 @@ def largest_change(estimator, spoil=lambda parts: None, iterations: int = 4) -> 
         state = scheme.refresh(rng, start, current.payload, frozen)
         for _ in range(iterations):
             state, current, _ = scheme.step(rng, state, current, evaluate, frozen)
-        rows.append(statistics(state.theta, state.particle[: GROUPS + TIMES], y) - statistics(theta, x, y))
-    changes = np.array(rows)
-    return float(np.max(np.abs(changes.mean(axis=0)) / (changes.std(axis=0) / np.sqrt(REPLICATES))))
+        rows.append([statistics(theta, x, y), statistics(state.theta, state.particle[: GROUPS + TIMES], y)])
+    return mean_changes.largest_change(*np.swapaxes(rows, 0, 1))
 
 
 PATHS = PathSampling(3, width=2, threshold=1.0)

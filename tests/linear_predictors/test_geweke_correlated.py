@@ -15,6 +15,7 @@ from pmgp.core.transitions.proposals import AdaptiveProposal
 from pmgp.interface.model import pieces
 from pmgp.interface.model.taking_apart import take_apart
 from pmgp.interface.model.theta_maps import ThetaMap
+from tests import mean_changes
 from tests.marginal.geweke import ready_point
 
 REPLICATES, BOUND, GROUPS = 400, 4.0, 6
@@ -72,9 +73,8 @@ def largest_change(centered: bool, iterations: int = 4) -> float:
         for _ in range(iterations):
             state, current, _ = scheme.step(rng, state, current, evaluate, frozen)
         after = parts.unravel_latent(state.particle, state.theta)["u"]
-        rows.append(statistics(state.theta, after, y, centered) - statistics(theta, u, y, centered))
-    changes = np.array(rows)
-    return float(np.max(np.abs(changes.mean(axis=0)) / (changes.std(axis=0) / np.sqrt(REPLICATES))))
+        rows.append([statistics(theta, u, y, centered), statistics(state.theta, after, y, centered)])
+    return mean_changes.largest_change(*np.swapaxes(rows, 0, 1))
 
 
 @pytest.mark.slow

@@ -12,6 +12,7 @@ from pmgp.core.marginal.pseudo_marginal import Frozen, PseudoMarginalChain, Stat
 from pmgp.core.markov import PathSampling
 from pmgp.interface.model import sums
 from pmgp.interface.model.taking_apart import take_apart
+from tests import mean_changes
 from tests.fields.models import lattice_neighbors
 from tests.marginal.geweke import ready_point
 from tests.markov.test_geweke import LEARNED
@@ -69,9 +70,8 @@ def largest_change(iterations: int = 4) -> float:
             state, current, _ = scheme.step(rng, state, current, evaluate, frozen)
         values = parts.unravel_latent(state.particle, state.theta)
         after = np.concatenate([values["theta"], values["phi"]])
-        rows.append(statistics(state.theta, after, y) - statistics(at, x, y))
-    changes = np.array(rows)
-    return float(np.max(np.abs(changes.mean(axis=0)) / (changes.std(axis=0) / np.sqrt(REPLICATES))))
+        rows.append([statistics(at, x, y), statistics(state.theta, after, y)])
+    return mean_changes.largest_change(*np.swapaxes(rows, 0, 1))
 
 
 @pytest.mark.slow

@@ -24,6 +24,7 @@ from pmgp.core.numerics.linalg import symmetrized
 from pmgp.core.transitions.base import Point
 from pmgp.core.transitions.mixture import LearnedMixture
 from pmgp.core.transitions.proposals import AdaptiveProposal
+from tests import mean_changes
 
 DEFAULT = Laplace()
 
@@ -95,21 +96,34 @@ def ready_point(
 
 
 def statistics(theta: np.ndarray, f: np.ndarray, y: np.ndarray) -> np.ndarray:
-    """First and second moments of theta, and moments of f that tie it to theta and y."""
-    size = f @ f / 6
-    return np.array([*theta, *theta**2, theta[0] * theta[1], f.mean(), size, f[0] * f[5], theta[1] * size, y @ f])
+    """First and second moments of theta, and moments of f that tie it to theta and y: (draws, 10)."""
+    first, second = theta.T
+    size = np.square(f).mean(axis=1)
+    of_theta = [first, second, first**2, second**2, first * second]
+    of_f = [f.mean(axis=1), size, f[:, 0] * f[:, 5], second * size, (y * f).sum(axis=1)]
+    return np.stack([*of_theta, *of_f], axis=1)
+
+
+def statistics_of(rows: list[tuple[np.ndarray, np.ndarray, np.ndarray]]) -> np.ndarray:
+    """The statistics of rows of theta, f and y."""
+    return statistics(*map(np.array, zip(*rows, strict=True)))
 
 
 @cache
 def prior_statistics(draws: int, seed: int) -> np.ndarray:
     """The marginal-conditional simulator: independent draws of the statistics."""
-    rng, model = np.random.default_rng(seed), ToyModel(np.zeros(6, dtype=int))
-    theta = model.prior_mean + model.prior_scale * rng.standard_normal((draws, 2))
+    rng, toy = np.random.default_rng(seed), ToyModel
+    theta = toy.prior_mean + toy.prior_scale * rng.standard_normal((draws, 2))
     lengthscale, variance = np.exp(theta.T)[..., None, None]
-    covariance = variance * np.exp(-0.5 * model.squared_distances / lengthscale**2) + model.jitter
+    covariance = variance * np.exp(-0.5 * toy.squared_distances / lengthscale**2) + toy.jitter
     f = 0.4 + (np.linalg.cholesky(covariance) @ rng.standard_normal((draws, 6, 1)))[..., 0]
-    y = rng.uniform(size=(draws, 6)) < ndtr(f)
-    return np.array([statistics(*row) for row in zip(theta, f, y, strict=True)])
+    return statistics(theta, f, rng.uniform(size=(draws, 6)) < ndtr(f))
+
+
+@cache
+def expected_statistics() -> np.ndarray:
+    """Means over so many independent draws that their errors do not count: (10,)."""
+    return prior_statistics(300_000, 0).mean(axis=0)
 
 
 def chain_statistics(
@@ -131,17 +145,17 @@ def chain_statistics(
     frozen = Frozen(learned(), None, getattr(scheme.estimator, "draws", None))
     current = ready_point(evaluate, model.prior_mean)
     state = scheme.init(rng, current.payload, frozen)
-    rows = np.empty((steps, 10))
-    for index in range(steps):
+    rows = []
+    for _ in range(steps):
         state, current, _ = scheme.step(rng, state, current, evaluate, frozen)
-        rows[index] = statistics(state.theta, state.particle, model.y)
+        rows.append((state.theta, state.particle, model.y))
         model.y = (rng.uniform(size=6) < ndtr(state.particle)).astype(int)
         current = ready_point(evaluate, state.theta)
         state = scheme.refresh(rng, state, current.payload, frozen)
-    return rows
+    return statistics_of(rows)
 
 
-def changes(
+def largest_change(
     scheme: PseudoMarginalChain,
     frozen: Frozen,
     approximation: Approximation,
@@ -149,33 +163,27 @@ def changes(
     repeats: int = 2,
     seed: int = 1,
     use_latent: bool = False,
-) -> np.ndarray:
-    """What some iterations do to the statistics of independent draws of theta, f and y: (replicates, 10).
+) -> float:
+    """Return the largest change that some iterations make to a mean, in standard errors; see `mean_changes`.
 
-    A chain begins with an estimate given f, so that its extended state is a draw too, and no statistic may change on
-    average (Gandy and Scott 2020). With `use_latent`, f is the trace's copy and not the retained particle.
+    A chain begins with an estimate given f, so that its extended state is a draw too. With `use_latent`, f is the
+    trace's copy and not the retained particle.
     """
     rng = np.random.default_rng(seed)
-    rows = np.empty((replicates, 10))
-    for row in rows:
+    before, after = [], []
+    for _ in range(replicates):
         model = DifferentiableToy(np.zeros(6, dtype=int))
         theta = model.prior_mean + model.prior_scale * rng.standard_normal(2)
         f = model.prior(theta).sample(rng, 1)[0]
         model.y = (rng.uniform(size=6) < ndtr(f)).astype(int)
+        before.append((theta, f, model.y))
         evaluate = Evaluator(model, approximation)
         current = ready_point(evaluate, theta, frozen.predictor, gradient=scheme.transition.derivatives > 0)
         state = scheme.refresh(rng, State(theta, f, 0.0, 1.0, 0), current.payload, frozen)
         for _ in range(repeats):
             state, current, info = scheme.step(rng, state, current, evaluate, frozen)
-        after = info.latent if use_latent else state.particle
-        row[:] = statistics(state.theta, after, model.y) - statistics(theta, f, model.y)
-    return rows
-
-
-def largest_change(*arguments, **settings) -> float:
-    """Largest mean change in standard errors: about 3 at most if the chain is right."""
-    rows = changes(*arguments, **settings)
-    return float(np.max(np.abs(rows.mean(axis=0)) / (rows.std(axis=0, ddof=1) / np.sqrt(len(rows)))))
+        after.append((state.theta, info.latent if use_latent else state.particle, model.y))
+    return mean_changes.largest_change(statistics_of(before), statistics_of(after), expected_statistics())
 
 
 def largest_z_score(chain: np.ndarray, independent: np.ndarray, batches: int = 100) -> float:
@@ -193,7 +201,7 @@ def z_score(scheme: PseudoMarginalChain, steps: int, seed: int = 1, approximatio
 
 def change_score(
     scheme: PseudoMarginalChain | None = None,
-    replicates: int = 6000,
+    replicates: int = 4500,
     approximation: Approximation = DEFAULT,
     **settings,
 ) -> float:

@@ -224,7 +224,7 @@ def score(replicates: int, **settings) -> float:
 @pytest.mark.slow
 @pytest.mark.parametrize("delayed_acceptance", [True, False])
 def test_joint_distribution_is_kept(delayed_acceptance):
-    assert score(4000, delayed_acceptance=delayed_acceptance) < BOUND
+    assert score(3000, delayed_acceptance=delayed_acceptance) < BOUND
 
 
 @pytest.mark.full
@@ -238,7 +238,7 @@ def test_the_ratio_of_the_t_is_rejected(monkeypatch):
         return proposed._replace(log_hastings=float(log_t[0] - log_t[1]))
 
     monkeypatch.setattr(AdaptiveProposal, "_emulated", broken)
-    assert score(1500) > BOUND
+    assert score(1200) > BOUND
 
 
 @pytest.mark.full
@@ -250,4 +250,4 @@ def test_trials_that_never_stay_are_rejected(monkeypatch):
 
     monkeypatch.setattr(references, "multiple_trial", never)
     with by_numpy():
-        assert score(1500) > BOUND
+        assert score(1200) > BOUND

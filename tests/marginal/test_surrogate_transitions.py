@@ -56,7 +56,7 @@ class KeepsLearning:
         return self.last
 
 
-def score(approximation=HASTY, given=None, replicates: int = 4000, **settings) -> float:
+def score(approximation=HASTY, given=None, replicates: int = 3000, **settings) -> float:
     return largest_change(chain(**settings), given or frozen(predictor()), approximation, replicates)
 
 
@@ -70,7 +70,7 @@ def test_joint_distribution_is_kept(approximation):
 
 @pytest.mark.slow
 def test_joint_distribution_is_kept_with_several_trajectories():
-    assert score(transitions=3, replicates=2000) < BOUND
+    assert score(transitions=3, replicates=1500) < BOUND
 
 
 @pytest.mark.full
@@ -85,7 +85,7 @@ def test_a_momentum_that_is_not_refreshed_is_rejected(monkeypatch):
             return np.full(shape, 0.8)
 
     monkeypatch.setattr(adaptive, "hamiltonian", lambda rng, *rest: right(Same(rng), *rest))
-    assert score(replicates=1500) > BOUND
+    assert score(replicates=800) > BOUND
 
 
 @pytest.mark.full
@@ -100,7 +100,7 @@ def test_a_second_stage_without_the_ratio_of_the_first_is_rejected(monkeypatch, 
         )
 
     monkeypatch.setattr(PseudoMarginalChain, "_accept", broken)
-    assert score(transitions=transitions, replicates=1500) > BOUND
+    assert score(transitions=transitions, replicates=800) > BOUND
 
 
 @pytest.mark.full

@@ -18,6 +18,7 @@ from pmgp.core.marginal.pseudo_marginal import Frozen, PseudoMarginalChain, Stat
 from pmgp.core.markov import PathSampling, PrecisionPrior, SampledPaths
 from pmgp.core.transitions.mixture import LearnedMixture
 from pmgp.core.transitions.proposals import AdaptiveProposal
+from tests import mean_changes
 from tests.marginal.geweke import ready_point
 from tests.markov.autoregressions import prior_of
 
@@ -76,9 +77,8 @@ def largest_change(
         state = scheme.refresh(rng, State(theta, f, 0.0, 1.0, 0), current.payload, frozen)
         for _ in range(2):
             state, current, _ = scheme.step(rng, state, current, evaluate, frozen)
-        rows.append(statistics(state.theta, state.particle, model.y) - before)
-    changes = np.array(rows)
-    return float(np.max(np.abs(changes.mean(axis=0)) / (changes.std(axis=0) / np.sqrt(replicates))))
+        rows.append([before, statistics(state.theta, state.particle, model.y)])
+    return mean_changes.largest_change(*np.swapaxes(rows, 0, 1))
 
 
 PATHS = PathSampling(3, width=1, threshold=1.0)

@@ -20,6 +20,7 @@ from pmgp.core.approximations import Laplace
 from pmgp.core.estimators import ImportanceSampling
 from pmgp.core.marginal.pseudo_marginal import State
 from pmgp.interface.steps.pseudo_marginal import PseudoMarginal
+from tests import mean_changes
 
 SIZE = 6
 # A poor q, so that importance weights differ.
@@ -114,14 +115,13 @@ def expected_statistics() -> np.ndarray:
 
 
 def largest_change(step: PseudoMarginal, replicates: int, repeats: int, seed: int = 1) -> float:
-    """Return the largest mean change, in standard errors, of statistics of independent draws (Gandy and Scott 2020).
+    """Return the largest change that some iterations make to a mean, in standard errors; see `mean_changes`.
 
-    An iteration draws all labels given f, and then makes a step. The statistics of the draws themselves, whose means
-    are known, are control variates.
+    An iteration draws all labels given f, and then makes a step.
     """
     rng = np.random.default_rng(seed)
     theta, f, labels = drawn_jointly(rng, replicates)
-    before, after = statistics(theta, f, labels) - expected_statistics(), np.empty((replicates, 10))
+    before, after = statistics(theta, f, labels), np.empty((replicates, 10))
     for row, at, values, first in zip(after, theta, f, labels, strict=True):
         point = {"l_log__": at[:1].reshape(()), "v_log__": at[1:].reshape(()), "f": values, "labels": first}
         begin(step, point)
@@ -130,9 +130,7 @@ def largest_change(step: PseudoMarginal, replicates: int, repeats: int, seed: in
             point, _ = step.step(point)
         point["labels"] = drawn_labels(rng, point["f"])
         row[:] = statistics(np.array([point["l_log__"], point["v_log__"]]), point["f"], point["labels"])
-    after -= expected_statistics()
-    changes = after - before @ np.linalg.lstsq(before, after - after.mean(axis=0))[0]
-    return float(np.max(np.abs(changes.mean(axis=0)) / (changes.std(axis=0, ddof=1) / np.sqrt(replicates))))
+    return mean_changes.largest_change(before, after, expected_statistics())
 
 
 def begin(step: PseudoMarginal, point: dict[str, np.ndarray]) -> None:

@@ -55,4 +55,4 @@ FAINT = {"nu of the old theta", "surrogate data without density"}
 def test_a_broken_twin_is_rejected(mistake, monkeypatch):
     twin = TWINS[mistake]
     twin.breaks(monkeypatch)
-    assert z_score(twin.scheme, replicates=4000 if mistake in FAINT else 2000) > BOUND
+    assert z_score(twin.scheme, replicates=2800 if mistake in FAINT else 1800) > BOUND

@@ -20,6 +20,7 @@ from pmgp.core.markov import PathSampling
 from pmgp.interface.model import model_prior
 from pmgp.interface.model.markov import SeriesPrior
 from pmgp.interface.model.taking_apart import take_apart
+from tests import mean_changes
 from tests.marginal.geweke import ready_point
 from tests.markov.test_geweke import LEARNED
 
@@ -54,9 +55,8 @@ def largest_change(estimator, iterations: int = 3) -> float:
         state = scheme.refresh(rng, State(theta, f, 0.0, 1.0, 0), current.payload, frozen)
         for _ in range(iterations):
             state, current, _ = scheme.step(rng, state, current, evaluate, frozen)
-        rows.append(statistics(state.theta, state.particle, y) - statistics(theta, f, y))
-    changes = np.array(rows)
-    return float(np.max(np.abs(changes.mean(axis=0)) / (changes.std(axis=0) / np.sqrt(REPLICATES))))
+        rows.append([statistics(theta, f, y), statistics(state.theta, state.particle, y)])
+    return mean_changes.largest_change(*np.swapaxes(rows, 0, 1))
 
 
 @pytest.mark.slow
