@@ -7,8 +7,8 @@ from factorizations give the curvature and the last step there.
 from __future__ import annotations
 
 import warnings
-from collections.abc import Iterator
-from functools import partial
+from collections.abc import Callable, Iterator
+from functools import cache, partial
 from typing import Any
 
 import numpy as np
@@ -30,6 +30,7 @@ from pmgp.core.iterative.solvers import IndefiniteMatrixError, NotConvergedError
 from pmgp.interface.climbing import LARGEST_FACTORIZED, Climbing, density_of
 from pmgp.interface.importance.progress import shown
 from pmgp.interface.importance.targets import MarginalTarget, Target
+from pmgp.interface.iterative_evidence import IterativeDensity
 from pmgp.interface.model.latent_gaussian import ModelError
 from pmgp.interface.model.points import value_point
 
@@ -56,24 +57,25 @@ def proposal_at_maxima(
 
     Raises ValueError if the density is not finite at the start.
     """
-    student = _at_first_maximum(model, target, start, compile_kwargs, progressbar)
+    # Compiled where it is first asked for, once for the first maximum and for those of subsets.
+    by_solutions = cache(partial(density_of, model, target.size, Iterative(), compile_kwargs))
+    student = _at_first_maximum(model, target, start, by_solutions, progressbar)
     first = Maximum(target.value(student.center), student)
     if climbs == 0:
         return SplitMixture.about([first])
     with shown(target.density, "Looking for other maxima", progressbar) as density:
-        starts = _of_subsets(model, target, student.center, rng, climbs, compile_kwargs)
+        starts = _of_subsets(target, student.center, rng, climbs, by_solutions)
         if starts is None:
             starts = iter(dispersed(rng, student, DISPERSED_EACH * student.dimension if climbs is None else climbs))
         return SplitMixture.about(all_maxima(density, [first], starts))
 
 
 def _of_subsets(
-    model: pm.Model,
     target: Target,
     theta: np.ndarray,
     rng: np.random.Generator,
     climbs: int | None,
-    compile_kwargs: dict[str, Any] | None,
+    by_solutions: Callable[[], IterativeDensity],
 ) -> Iterator[np.ndarray] | None:
     """Return maxima of the posteriors of some of many multivariate normal observations; None for other models.
 
@@ -82,7 +84,7 @@ def _of_subsets(
     if not isinstance(target, MarginalTarget) or target.size < 4 * SUBSET:
         return None
     try:
-        density = density_of(model, target.size, Iterative(), compile_kwargs)
+        density = by_solutions()
         density.of_subset(theta, np.arange(1))
     except (ModelError, MemoryError):
         return None
@@ -95,12 +97,12 @@ def _at_first_maximum(
     model: pm.Model,
     target: Target,
     start: dict[str, Any] | None,
-    compile_kwargs: dict[str, Any] | None,
+    by_solutions: Callable[[], IterativeDensity],
     progressbar: bool,
 ) -> SplitStudent:
     near = None
     if isinstance(target, MarginalTarget) and target.by_numpy and target.size > LARGEST_FACTORIZED:
-        near = _near_maximum(model, target, start, compile_kwargs, progressbar)
+        near = _near_maximum(model, target, start, by_solutions, progressbar)
     with shown(target.density, "Looking for the maximum", progressbar) as density:
         if near is not None:
             end = polished(density, near)
@@ -121,12 +123,12 @@ def _near_maximum(
     model: pm.Model,
     target: MarginalTarget,
     start: dict[str, Any] | None,
-    compile_kwargs: dict[str, Any] | None,
+    by_solutions: Callable[[], IterativeDensity],
     progressbar: bool,
 ) -> np.ndarray | None:
     """Return theta near the maximum, or None if solutions of linear systems cannot lead there."""
     try:
-        density = density_of(model, target.size, Iterative(), compile_kwargs)
+        density = by_solutions()
         climbing = Climbing(density, density.log_prior)
         with climbing.shown(progressbar):
             return climbing.climb(
