@@ -97,6 +97,22 @@ def counted_proposal(many, monkeypatch):
     return proposal, len(thetas)
 
 
+def test_maxima_for_some_observations_are_starting_points(many, monkeypatch):
+    """The density of these is the one that led near the first maximum; each start is stationary for its own ones."""
+    (model, target), made, starts = many, [], []
+    density_of = proposals.density_of
+    monkeypatch.setattr(proposals, "LARGEST_FACTORIZED", 100)
+    monkeypatch.setattr(proposals, "SUBSET", 30)
+    monkeypatch.setattr(proposals, "density_of", lambda *given: (made.append(density_of(*given)), made[0])[1])
+    monkeypatch.setattr(proposals, "all_maxima", lambda density, known, given: (starts.extend(given), known)[1])
+    proposals.proposal_at_maxima(model, target, None, np.random.default_rng(1), 3, None, False)
+    [density], rng = made, np.random.default_rng(1)
+    subsets = [rng.permutation(150)[:30] for _ in range(3)]
+    slopes = np.array([[np.abs(density.of_subset(at, one)[1]).max() for one in subsets] for at in starts])
+    assert slopes.shape == (3, 3)
+    assert slopes.diagonal().max() < 0.05 < slopes[~np.eye(3, dtype=bool)].min()
+
+
 def test_for_many_observations_few_gradients_are_from_factorizations(many, monkeypatch):
     proposal, gradients = counted_proposal(many, monkeypatch)
     assert gradients == 4
