@@ -10,8 +10,8 @@ __all__ = ["largest_change"]
 def largest_change(before: np.ndarray, after: np.ndarray, expected: np.ndarray | None = None) -> float:
     """Return the largest mean change of a statistic, in standard errors: about 3 at most where nothing is wrong.
 
-    Where the means of the statistics are known, those of the draws are control variates: of schemes that mix fast,
-    changes vary more than what a regression on all statistics of the draws leaves.
+    Where their means are known, the statistics of the draws are control variates: what is left after a regression on
+    them varies less than changes do.
 
     Parameters
     ----------

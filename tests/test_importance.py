@@ -98,7 +98,7 @@ def counted_proposal(many, monkeypatch):
 
 
 def test_maxima_for_some_observations_are_starting_points(many, monkeypatch):
-    """The density of these is the one that led near the first maximum; each start is stationary for its own ones."""
+    """The density that led near the first maximum gives theirs; at each start that of its own observations is level."""
     (model, target), made, starts = many, [], []
     density_of = proposals.density_of
     monkeypatch.setattr(proposals, "LARGEST_FACTORIZED", 100)

@@ -22,7 +22,7 @@ from tests.marginal.geweke import change_score, z_score
 
 # Ten statistics are compared: the largest of ten z-scores exceeds 4 once in 1,600 correct runs.
 BOUND = 4.0
-# Replicates for twins, which are 8 to 23 standard errors off then.
+# Replicates for twins, which are 8 to 26 standard errors off then.
 FEWER = 1300
 
 

@@ -137,7 +137,7 @@ def moments(temperatures, draws):
 
 @pytest.mark.slow
 def test_with_all_points_as_inducing_inputs_it_has_the_exact_posterior(posterior):
-    found = moments(2, draws=600)
+    found = moments(3, draws=600)
     assert min(m.ess for m in found.values()) > 200
     assert agreement.distance(found, posterior) < 4.0
 
@@ -153,7 +153,7 @@ def largest_change(held: float, replicates: int, seed: int = 1) -> float:
     At power zero the target is the prior, of which there are draws: every move must keep it, and the Jacobian of what
     is held, and the density of the copies, are all that decide.
     """
-    rng, function = np.random.default_rng(seed), on_all_points(2)[1].function
+    rng, function = np.random.default_rng(seed), on_all_points(3)[1].function
     rows = np.empty((replicates, 8))
     for row in rows:
         theta, v = 0.5 * rng.standard_normal(2), rng.standard_normal(function.shape)

@@ -131,7 +131,7 @@ def expected_statistics(draws: int = 300_000) -> np.ndarray:
 
 
 def row(current: JointState, model: DifferentiableToy) -> tuple[np.ndarray, ...]:
-    """What statistics are made of."""
+    """Return theta, f whitened and plain, and y, from which the statistics are computed."""
     theta, (prior, f, _) = current
     return theta, prior.whiten(f), f, model.y
 

@@ -46,7 +46,7 @@ def test_joint_distribution_is_kept(scheme):
     assert z_score(scheme) < BOUND
 
 
-# Twins that need all draws: of the others, half of them show by six standard errors and more.
+# Twins that need all draws; with fewer, the others are seven standard errors off and more.
 FAINT = {"nu of the old theta", "surrogate data without density"}
 
 

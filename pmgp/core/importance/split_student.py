@@ -58,11 +58,6 @@ class SplitStudent:
         squares = np.power(self.widths, 3).sum(axis=0) / self.widths.sum(axis=0)
         return (self.axes * squares) @ self.axes.T
 
-    @property
-    def evaluations(self) -> int:
-        """The number of values of a log-density that `fitted` asks for."""
-        return 2 * self.dimension
-
     def fitted(self, log_density: Callable[[np.ndarray], float], highest: float) -> SplitStudent:
         """Return this distribution with widths from a log-density on both sides along each axis.
 

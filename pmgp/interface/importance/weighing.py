@@ -82,7 +82,7 @@ class Weighing:
 
     def _find_widths(self) -> None:
         with Progress(disable=not self._progressbar) as progress:
-            total = sum(one.evaluations for one in self._proposal.components)
+            total = 2 * self._proposal.dimension * len(self._proposal.components)
             task = progress.add_task("Looking at the proposal's axes", total=total)
 
             def value(theta: np.ndarray) -> float:
@@ -141,6 +141,7 @@ def weigh(
     """Weigh draws one after another, or on an executor; each has its own random numbers."""
     if executor is None:
         pairs: Iterable[tuple[np.ndarray, SeedSequence]] = zip(theta, seeds, strict=True)
+        # Where it shows nothing, a progress bar starts a thread all the same.
         pairs = track(pairs, "Weighing", total=len(theta)) if progressbar else pairs
         return [_weighed(target, one, seed) for one, seed in pairs]
     sent, found = pickle.dumps(target), dict[str, list[Weighed]]()
