@@ -3,12 +3,13 @@
 from __future__ import annotations
 
 from collections.abc import Sequence
+from itertools import product
 
 import pandas as pd
 
 from case_studies.latent_operators import results, study
 from case_studies.latent_operators.comparison import GROUP, OPERATION_COLUMNS, pooled
-from case_studies.latent_operators.sensitivity import LOCAL, LOG_VARIANCE, SLOW, SMALLER
+from case_studies.latent_operators.sensitivity import LARGE, LOCAL, LOG_VARIANCE, SLOW, SMALLER
 from case_studies.latent_operators.study import OPERATORS, OURS
 from case_studies.tools import simulation
 from case_studies.tools.articles import COMPARATIVE_EVALUATION
@@ -19,6 +20,7 @@ __all__ = ["entries"]
 STUDY = "/case_studies/latent_operators"
 PAPER = "latent_operators/results/paper.csv"
 HAMILTONIAN = ["HMC v1", "HMC v2"]
+SMALL = 100
 
 
 def entries() -> list[Entry]:
@@ -74,24 +76,36 @@ def _effective_sizes(cells: pd.DataFrame) -> Entry:
         extent=[Share.counted(cells, wanted, "operators on a data set")],
         made=made_by(cells),
         numbers=Numbers(frame),
-        remarks=[_hamiltonian(article, as_given), _langevin(article, as_given), _variance(article, smaller)],
+        remarks=[
+            _hamiltonian(article, as_given),
+            _langevin(article, as_given),
+            _variance(article, smaller),
+            _large_hamiltonian(article, as_given),
+            _large_variance(article, smaller),
+            _large_ordinal(article, as_given),
+            _large_counts(article, smaller),
+        ],
         notes=[_excluded(article, as_given)],
         files=[PAPER, "latent_operators/results/sensitivity.csv"],
     )
 
 
-def _tuned(article: pd.DataFrame, lines: pd.DataFrame, rate: float, cells: Sequence[tuple[str, str, int]]) -> str:
+def _tuned(
+    article: pd.DataFrame, lines: pd.DataFrame, rate: float, cells: Sequence[tuple[str, str, int]], n: int = SMALL
+) -> str:
     """Effective sizes with this acceptance rate on the data sets that were tried, each beside the article's number."""
     parts = []
     for operator, model, d in cells:
         there = lines[(lines["operator"] == operator) & (lines["model"] == model) & (lines["d"] == d)]
-        theirs = article.loc[(100, d, model, operator), "ess_mean"]
+        there = there[there["n"] == n]
+        theirs = article.loc[(n, d, model, operator), "ess_mean"]
         parts.append(f"{operator} on {model} with d = {d}: {_range(there[there['rate'] == rate])} (article {theirs:,})")
     return "; ".join(parts)
 
 
 def _range(lines: pd.DataFrame) -> str:
-    return " to ".join(f"{size:,.0f}" if size >= 100 else f"{size:.2g}" for size in lines["ess_ar"].agg(["min", "max"]))
+    written = [f"{size:,.0f}" if size >= 100 else f"{size:.2g}" for size in lines["ess_ar"].agg(["min", "max"])]
+    return " to ".join(written if len(lines) > 1 else written[:1])
 
 
 def _hamiltonian(article: pd.DataFrame, lines: pd.DataFrame) -> Remark:
@@ -100,7 +114,16 @@ def _hamiltonian(article: pd.DataFrame, lines: pd.DataFrame) -> Remark:
         "the article tunes Hamiltonian moves to a “recommended” acceptance rate that it does not name; ours is 65 %. "
         f"With shorter steps, 97 % of which are accepted: {_tuned(article, lines, 0.97, cells)}. "
         f"With 90 %: {_tuned(article, lines, 0.9, cells[:1])}.",
-        {"operator": HAMILTONIAN},
+        {"operator": HAMILTONIAN, "n": [SMALL]},
+    )
+
+
+def _large_hamiltonian(article: pd.DataFrame, lines: pd.DataFrame) -> Remark:
+    cells = [(operator, model, d) for model, d in product(("LRG", "VLT"), (2, 10)) for operator in HAMILTONIAN]
+    return Remark(
+        f"as with {SMALL} points, the acceptance rate decides. With {LARGE}, and shorter steps, 97 % of which are "
+        f"accepted: {_tuned(article, lines, 0.97, cells, LARGE)}.",
+        {"operator": HAMILTONIAN, "model": ["LRG", "VLT"], "n": [LARGE]},
     )
 
 
@@ -108,7 +131,7 @@ def _langevin(article: pd.DataFrame, lines: pd.DataFrame) -> Remark:
     return Remark(
         "the article does not name SMMALA's acceptance rate either; ours is 57 %, best where the metric is constant. "
         f"With longer steps, 30 % of which are accepted: {_tuned(article, lines, 0.3, [('SMMALA', 'LRG', 2)])}.",
-        {"operator": ["SMMALA"], "model": ["LRG"], "d": [2]},
+        {"operator": ["SMMALA"], "model": ["LRG"], "d": [2], "n": [SMALL]},
     )
 
 
@@ -121,7 +144,35 @@ def _variance(article: pd.DataFrame, lines: pd.DataFrame) -> Remark:
         f"root, on {lines['dataset'].nunique()} data sets of each model, the prior changed with them: "
         f"{_tuned(article, lines, 0.0, cells)}. "
         f"That of SMMALA is between those with both variances: {langevin}.",
-        {"operator": LOCAL, "d": [10]},
+        {"operator": LOCAL, "d": [10], "n": [SMALL]},
+    )
+
+
+def _large_variance(article: pd.DataFrame, lines: pd.DataFrame) -> Remark:
+    chosen = [name for name in LOCAL if name != "SMMALA"]
+    cells = [(operator, model, 10) for model in simulation.MODELS for operator in chosen]
+    return Remark(
+        f"as with {SMALL} points, the variance of f decides. With {LARGE}, and its square root: "
+        f"{_tuned(article, lines, 0.0, cells, LARGE)}.",
+        {"operator": chosen, "d": [10], "n": [LARGE]},
+    )
+
+
+def _large_ordinal(article: pd.DataFrame, lines: pd.DataFrame) -> Remark:
+    cells = [("HMC v2", "ORD", 2)]
+    return Remark(
+        f"the acceptance rate decides here, too. With 65 % and with 90 % on one data set of {LARGE} points: "
+        f"{_tuned(article, lines, 0.65, cells, LARGE)} and {_tuned(article, lines, 0.9, cells, LARGE)}.",
+        {"operator": ["HMC v2"], "model": ["ORD"], "d": [2], "n": [LARGE]},
+    )
+
+
+def _large_counts(article: pd.DataFrame, lines: pd.DataFrame) -> Remark:
+    cells = [(operator, "LCX", 10) for operator in HAMILTONIAN]
+    return Remark(
+        f"the article's is between those with both variances of f. With {LARGE} points and the smaller variance: "
+        f"{_tuned(article, lines, 0.0, cells, LARGE)}.",
+        {"operator": HAMILTONIAN, "model": ["LCX"], "d": [10], "n": [LARGE]},
     )
 
 
@@ -129,5 +180,5 @@ def _excluded(article: pd.DataFrame, lines: pd.DataFrame) -> str:
     """Return a note on settings that were tried and explain nothing."""
     langevin = _tuned(article, lines, 0.3, [("SMMALA", "LRG", 10)])
     slow = _tuned(article, lines, 0.0, [(operator, model, 10) for operator, model in SLOW])
-    count = lines.loc[lines["rate"] == 0.0, "dataset"].nunique()
+    count = lines.loc[(lines["rate"] == 0.0) & (lines["n"] == SMALL), "dataset"].nunique()
     return f"Tried without success: longer steps of {langevin}; {count} data sets, and starts at the true f: {slow}."

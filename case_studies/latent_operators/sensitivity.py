@@ -2,8 +2,9 @@
 
 The article tunes to "recommended acceptance rates" and names only that of Metropolis. Hamiltonian and Langevin moves
 are tuned to others here. The operators that mix slowly run on several data sets, whose effective sizes spread widely.
-All operators but the Hamiltonian ones run on data that were simulated with a smaller variance of f as well; the
-thresholds of the ordinal model, which the article does not give, stay what they are.
+All operators but the Hamiltonian ones run on data that were simulated with a smaller variance of f as well, the
+Hamiltonian ones on counts only; the thresholds of the ordinal model, which the article does not give, stay what they
+are.
 """
 
 from __future__ import annotations
@@ -36,6 +37,8 @@ RATES = {
     ("SMMALA", "LRG"): (0.57, 0.3, 0.2),
     ("SMMALA", "ORD"): (0.57, 0.3, 0.2),
 }
+LARGE = 400
+"""Number of points of the larger problems, on which the Hamiltonian operators and the slow ones run once more."""
 SLOW = (("MH v1", "LCX"), ("MH v1", "ORD"), ("MH v2", "LCX"))
 LOG_VARIANCE, SMALLER = 2.0, 1.0
 """Logarithm of the variance of f: the article's, and a smaller one."""
@@ -73,7 +76,23 @@ def questions() -> list[Question]:
         Question(100, 10, dataset, model, name, 0.0, SMALLER)
         for dataset, model, name in product(range(FEW), simulation.MODELS, LOCAL)
     ]
-    return [*tuned, *slow, *smaller]
+    large = [
+        Question(LARGE, d, 0, model, operator, rate)
+        for (operator, model), rates in RATES.items()
+        for d, rate in product((2, 10), rates)
+        if operator != "SMMALA"
+    ]
+    large += [
+        Question(LARGE, 10, dataset, model, name, 0.0, SMALLER)
+        for dataset, model, name in product(range(FEW), simulation.MODELS, LOCAL)
+        if name != "SMMALA"
+    ]
+    large += [
+        Question(LARGE, 10, dataset, "LCX", name, 0.0, SMALLER)
+        for dataset, name in product(range(FEW), ("HMC v1", "HMC v2"))
+    ]
+    large += [Question(LARGE, 2, 0, "ORD", "HMC v2", rate) for rate in (0.65, 0.9, 0.97)]
+    return [*tuned, *slow, *smaller, *large]
 
 
 def run(question: Question) -> dict[str, Any]:
