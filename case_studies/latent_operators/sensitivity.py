@@ -22,7 +22,7 @@ from case_studies.tools.scale import Scale
 from case_studies.tools.sensitivity import complete
 from case_studies.tools.stream import stream
 
-__all__ = ["LOCAL", "LOG_VARIANCE", "SLOW", "SMALLER", "Question", "questions", "run"]
+__all__ = ["LARGE", "LOCAL", "LOG_VARIANCE", "SLOW", "SMALL", "SMALLER", "Question", "questions", "run"]
 
 SHORT = Scale("sensitivity", 2013, 1, 1500, 4000, (4000,), 2)
 LONG = Scale("sensitivity", 2013, 1, 2500, 20_000, (20_000,), 5)
@@ -37,8 +37,8 @@ RATES = {
     ("SMMALA", "LRG"): (0.57, 0.3, 0.2),
     ("SMMALA", "ORD"): (0.57, 0.3, 0.2),
 }
-LARGE = 400
-"""Number of points of the larger problems, on which the Hamiltonian operators and the slow ones run once more."""
+SMALL, LARGE = 100, 400
+"""Numbers of points. With the larger one only what differs from the article's figures runs again."""
 SLOW = (("MH v1", "LCX"), ("MH v1", "ORD"), ("MH v2", "LCX"))
 LOG_VARIANCE, SMALLER = 2.0, 1.0
 """Logarithm of the variance of f: the article's, and a smaller one."""
@@ -66,14 +66,14 @@ class Question(NamedTuple):
 def questions() -> list[Question]:
     """All of them."""
     tuned = [
-        Question(100, d, dataset, model, operator, rate)
+        Question(SMALL, d, dataset, model, operator, rate)
         for (operator, model), rates in RATES.items()
         for d, dataset, rate in product((2, 10), range(SHORT.datasets), rates)
     ]
     places = product(SLOW, (2, 10), range(LONG.datasets))
-    slow = [Question(100, d, dataset, model, name, 0.0) for (name, model), d, dataset in places]
+    slow = [Question(SMALL, d, dataset, model, name, 0.0) for (name, model), d, dataset in places]
     smaller = [
-        Question(100, 10, dataset, model, name, 0.0, SMALLER)
+        Question(SMALL, 10, dataset, model, name, 0.0, SMALLER)
         for dataset, model, name in product(range(FEW), simulation.MODELS, LOCAL)
     ]
     large = [
@@ -82,16 +82,12 @@ def questions() -> list[Question]:
         for d, rate in product((2, 10), rates)
         if operator != "SMMALA"
     ]
+    large += [Question(LARGE, 2, 0, "ORD", "HMC v2", rate) for rate in (0.65, 0.9, 0.97)]
+    varied = [*product(("MH v1", "MH v2", "ELL-SS"), simulation.MODELS), ("HMC v1", "LCX"), ("HMC v2", "LCX")]
     large += [
         Question(LARGE, 10, dataset, model, name, 0.0, SMALLER)
-        for dataset, model, name in product(range(FEW), simulation.MODELS, LOCAL)
-        if name != "SMMALA"
+        for (name, model), dataset in product(varied, range(FEW))
     ]
-    large += [
-        Question(LARGE, 10, dataset, "LCX", name, 0.0, SMALLER)
-        for dataset, name in product(range(FEW), ("HMC v1", "HMC v2"))
-    ]
-    large += [Question(LARGE, 2, 0, "ORD", "HMC v2", rate) for rate in (0.65, 0.9, 0.97)]
     return [*tuned, *slow, *smaller, *large]
 
 
