@@ -107,6 +107,22 @@ def test_every_verb(name, keeping):
     assert_allclose(found, gradient, rtol=1e-7, atol=1e-8)
 
 
+@pytest.mark.representatives("ard", "noise inside", "a whole leaf", "linear")
+@pytest.mark.parametrize("name", TABLE)
+def test_some_rows_have_their_part_of_the_covariance_and_its_gradient(name):
+    rows, kernel = RNG.permutation(N)[:23], blocked(TABLE[name], keeping=False)
+    part, place = kernel.of_rows(rows), np.ix_(rows, rows)
+    mean, K = kernel(THETA)
+    K = np.tril(K) + np.tril(K, -1).T
+    found_mean, found = part(THETA)
+    assert_allclose(found_mean, mean[rows])
+    assert_allclose(np.tril(found), np.tril(K[place]), atol=rounding(name) * np.abs(K).max())
+    bar, mean_bar = np.zeros((N, N), order="F"), np.zeros(N)
+    bar[place], mean_bar[rows] = (LEFT @ LEFT.T)[place], MEAN_BAR[rows]
+    gradient = part.pullback(THETA, np.asfortranarray(bar[place]), mean_bar[rows])
+    assert_allclose(gradient, kernel.pullback(THETA, bar, mean_bar), rtol=1e-7, atol=1e-8)
+
+
 def test_noise_inside_is_an_instruction_before_the_last():
     kinds = [step.kind for step in blocked(TABLE["noise inside"])._code]
     assert "diagonal" in kinds[:-1]

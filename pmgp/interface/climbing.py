@@ -119,10 +119,7 @@ class Climbing:
         """Return where to begin, and a guess of the posterior covariance there, from some of the points."""
         size = self.density.size
         chosen = np.random.default_rng(0).permutation(size)[:SUBSET]
-
-        def of_subset(theta: np.ndarray) -> tuple[float, np.ndarray]:
-            return self.density.of_subset(theta, chosen)
-
+        of_subset = self.density.of_rows(chosen)
         at = peak(of_subset, self.density.theta.initial).theta if given is None else given
         factor = np.linalg.cholesky(scale_at(curvature(of_subset, at)))
         return at, factor @ factor.T * (len(chosen) / size)

@@ -7,8 +7,7 @@ from typing import Any, NamedTuple
 import numpy as np
 import pymc as pm
 
-from pmgp.core.gaussians import DensePrior
-from pmgp.core.iterative.bars import CovarianceBar
+from pmgp.core.importance import Density
 from pmgp.core.iterative.gaussian import EvidenceEstimate, IterativeEvidence
 from pmgp.core.iterative.laplace import IterativeLaplace
 from pmgp.core.iterative.preconditioners.random_pivots import random_pivots, random_points
@@ -16,10 +15,12 @@ from pmgp.core.iterative.settings import suitable_rank
 from pmgp.core.iterative.ulisse import Ulisse
 from pmgp.core.numerics.threads import suitable_threads, threads_limited
 from pmgp.interface.backends import NumpyTiles, backend_of
+from pmgp.interface.covariance.blocked import BlockedCovariance
 from pmgp.interface.covariance.tiled import Backend, TiledMoments
 from pmgp.interface.graphs.numpy_operations import UnsupportedGraphError
 from pmgp.interface.iterative_laplace import LaplaceDensity
 from pmgp.interface.model.latent_gaussian import ModelError
+from pmgp.interface.model.normal_evidence import NormalEvidence, with_prior
 from pmgp.interface.model.observed_normal import gaussian_observations, observed_normal
 from pmgp.interface.model.points import value_point
 from pmgp.interface.model.tiled_prior import refuse_constant_inputs
@@ -131,25 +132,19 @@ class IterativeDensity:
         """Return log p(theta) on the unconstrained scale, and its gradient."""
         return self._theta_prior(theta), self._theta_prior.gradient(theta)
 
-    def of_subset(self, theta: np.ndarray, chosen: np.ndarray) -> tuple[float, np.ndarray]:
-        """Return log p(theta) plus the log-density of some observations, and its gradient, from a factorization.
+    def of_rows(self, rows: np.ndarray) -> Density:
+        """Return log p(theta) plus the log-density of some observations, and its gradient, from factorizations.
 
-        The indices of the observations must differ.
+        The numbers of the observations differ. Raises ModelError if products are computed from a covariance function.
         """
-        chosen = np.sort(chosen)
-        moments, y = self._noisy(theta), np.zeros(self.size)
-        C = moments.kernel.block(chosen) + np.diag(moments.noise[chosen])
-        prior = DensePrior(moments.mean[chosen], np.asfortranarray(C)).factorized()
-        log_prior = self._theta_prior(theta)
-        if prior is None or not np.isfinite(log_prior):
-            return -np.inf, np.zeros_like(theta)
-        a = prior.solve(self._y[chosen] - prior.mean)
-        bar = 0.5 * (np.outer(a, a) - prior.solve(np.eye(len(chosen))))
-        weights, noise = np.zeros((self.size, len(chosen))), np.zeros(self.size)
-        weights[chosen], noise[chosen], y[chosen] = bar, bar.diagonal(), a
-        none = np.empty((self.size, 0))
-        by_data = self._covariance.pullback_of_bar(theta, CovarianceBar(none, none, chosen, weights, noise), y)
-        return log_prior + prior.log_density(self._y[chosen]), self._theta_prior.gradient(theta) + by_data
+        if not isinstance(self._covariance, BlockedCovariance):
+            raise ModelError("a covariance in tiles of a covariance function has none of some observations")
+        evidence = NormalEvidence.of_rows(self._y, self._covariance, rows)
+
+        def density(theta: np.ndarray) -> tuple[float, np.ndarray]:
+            return with_prior(theta, self._theta_prior, evidence)
+
+        return density
 
     def _noisy(self, theta: np.ndarray) -> TiledMoments:
         """Return the mean and the parts of the covariance; refuse a covariance without noise."""

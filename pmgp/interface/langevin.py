@@ -168,11 +168,7 @@ def scale_of(density: IterativeDensity, subset: int) -> np.ndarray:
 
     These points are drawn with a fixed seed.
     """
-    chosen = np.random.default_rng(0).permutation(density.size)[:subset]
-
-    def of_subset(theta: np.ndarray) -> tuple[float, np.ndarray]:
-        return density.of_subset(theta, chosen)
-
+    of_subset = density.of_rows(np.random.default_rng(0).permutation(density.size)[:subset])
     at = peak(of_subset, density.theta.initial).theta
     return np.linalg.cholesky(scale_at(curvature(of_subset, at)))
 

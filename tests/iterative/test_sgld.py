@@ -49,7 +49,7 @@ def target():
 @pytest.mark.parametrize("points", [N, 25])
 def test_a_subset_has_the_posterior_of_its_points(density, points):
     chosen = RNG.permutation(N)[:points]
-    value, gradient = density.of_subset(THETA, chosen)
+    value, gradient = density.of_rows(chosen)(THETA)
     model = regression(chosen)
     expected, slope = MarginalTarget(model, gaussian_observations(model)).density(THETA)
     assert_allclose(value, expected, rtol=1e-9)

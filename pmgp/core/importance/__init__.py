@@ -4,7 +4,7 @@ May import: core.numerics, core.likelihoods, core.gaussians, core.approximations
 """
 
 from pmgp.core.importance.left_out import SiteDensities, log_evidence_left_out
-from pmgp.core.importance.maxima import Maximum, all_maxima, dispersed
+from pmgp.core.importance.maxima import Maximum, Start, all_maxima, dispersed
 from pmgp.core.importance.peak import Density, Peak, Polished, curvature, peak, polished, scale_at, student_at
 from pmgp.core.importance.refitted import Refitted
 from pmgp.core.importance.split_mixture import SplitMixture
@@ -22,6 +22,7 @@ __all__ = [
     "SiteDensities",
     "SplitMixture",
     "SplitStudent",
+    "Start",
     "StudentMixture",
     "all_maxima",
     "curvature",

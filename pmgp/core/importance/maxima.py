@@ -7,12 +7,13 @@ no draw is near another one. So climbs start elsewhere, and end as soon as they 
 
 from __future__ import annotations
 
-from collections.abc import Iterable, Sequence
+from collections.abc import Callable, Iterable, Sequence
 from typing import NamedTuple
 
 import numpy as np
 
-from pmgp.core.importance.peak import Density, polished, student_at
+from pmgp.core.importance.peak import Density, Polished, polished, student_at
+from pmgp.core.importance.quasi_newton import Reached, near_maximum
 from pmgp.core.importance.split_student import SplitStudent
 
 # Deviations of dispersed starting points, in posterior deviations about the first maximum.
@@ -20,11 +21,6 @@ DISPERSED = 2.5
 # A climb is on the way to a maximum within this distance of it, or where the gradient differs from that of the normal
 # density about it by less than this share.
 CLOSE, SHARE = 1.0, 0.3
-# Newton's method takes over where its step is this short. No step is longer than this, or than half of the distance to
-# the first maximum; most gradients of a climb.
-NEAR, LONGEST, MOST_GRADIENTS = 0.5, 3.0, 40
-# Share of the increase that the slope promises, below which a step is shortened by the next factor; the shortest step.
-ENOUGH, SHORTENED, SHORTEST = 1e-4, 0.3, 1e-3
 # A maximum that is lower than the highest known one by more than this is left out, in nats.
 LOWEST = 8.0
 
@@ -36,73 +32,71 @@ class Maximum(NamedTuple):
     student: SplitStudent
 
 
-def dispersed(rng: np.random.Generator, student: SplitStudent, number: int) -> np.ndarray:
-    """Return starting points about a maximum, farther away than draws: (number, dimension)."""
+class Start(NamedTuple):
+    """Where a climb begins: theta (dimension,), and a guess of the inverse of minus the Hessian."""
+
+    theta: np.ndarray
+    inverse: np.ndarray
+
+
+def dispersed(rng: np.random.Generator, student: SplitStudent, number: int) -> list[Start]:
+    """Return starting points about a maximum, farther away than draws."""
     normals = rng.standard_normal((number, student.dimension))
-    return student.center + DISPERSED * normals @ student.axes.T
+    return [Start(theta, student.scale) for theta in student.center + DISPERSED * normals @ student.axes.T]
 
 
-def all_maxima(density: Density, known: Sequence[Maximum], starts: Iterable[np.ndarray]) -> list[Maximum]:
-    """Climb from some points, and return the known maxima and others that are not much lower than the highest."""
+def all_maxima(
+    density: Density,
+    known: Sequence[Maximum],
+    starts: Iterable[Start],
+    value: Callable[[np.ndarray], float] | None = None,
+    differences: bool = True,
+) -> list[Maximum]:
+    """Climb from some points, and return the known maxima and others, without those that are much lower than others.
+
+    - `value`: the log-density without its gradient, if that takes less
+    - `differences`: whether the curvature at a maximum is found from differences between gradients beside it, or is
+      that of BFGS, which takes no more gradients than the climb
+    """
     found = list(known)
+    climbs = _Climbs(density, value or (lambda theta: density(theta)[0]), differences, found)
     for start in starts:
-        end = _Climb(density, found).end_from(start)
-        if end is not None and end.value > max(one.value for one in found) - LOWEST:
+        end = climbs.end_from(start)
+        if end is not None:
             found.append(end)
-    return found
+    highest = max([one.value for one in found], default=0.0)
+    return [one for one in found if one in known or one.value > highest - LOWEST]
 
 
-class _Climb:
-    """BFGS in coordinates in which the density about the first maximum is standard normal."""
+class _Climbs:
+    """Climbs that end early on the way to a known maximum."""
 
-    def __init__(self, density: Density, known: list[Maximum]) -> None:
-        self._density, self._known = density, known
-        self._axes = known[0].student.axes
+    def __init__(
+        self, density: Density, value: Callable[[np.ndarray], float], differences: bool, known: list[Maximum]
+    ) -> None:
+        self._density, self._value, self._differences, self._known = density, value, differences, known
 
-    def end_from(self, theta: np.ndarray) -> Maximum | None:
+    def end_from(self, start: Start) -> Maximum | None:
         """Return the maximum, or None if it is known, or is not found."""
-        near = self._near_maximum(theta)
-        try:
-            found = None if near is None else polished(self._density, near)
-        except ValueError:
-            # There is no gradient beside that point.
-            found = None
+        near = near_maximum(self._density, start.theta, start.inverse, self._homeward)
+        found = None if near is None else self._last_steps(near)
         if found is None:
             return None
-        value = self._density(found.theta)[0]
+        value = self._value(found.theta)
         new = np.isfinite(value) and not any(_distance(one, found.theta) < CLOSE for one in self._known)
         return Maximum(value, student_at(found.theta, found.curvature)) if new else None
 
-    def _near_maximum(self, theta: np.ndarray) -> np.ndarray | None:
-        inverse, gradients = np.eye(len(theta)), 1
-        value, slope = self._at(theta)
-        while gradients < MOST_GRADIENTS and not self._homeward(theta, slope):
-            if not np.isfinite([value, *slope]).all():
-                return None
-            step = inverse @ slope
-            if np.sqrt(step @ slope) < NEAR:
-                return theta
-            longest = max(LONGEST, 0.5 * _distance(self._known[0], theta))
-            step *= min(1.0, longest / np.linalg.norm(step))
-            following, slope_there = self._at(theta + self._axes @ step)
-            gradients += 1
-            while not following > value + ENOUGH * (step @ slope):
-                step *= SHORTENED
-                if np.linalg.norm(step) < SHORTEST:
-                    return None
-                following, slope_there = self._at(theta + self._axes @ step)
-                gradients += 1
-            inverse = _updated(inverse, step, slope - slope_there)
-            theta, value, slope = theta + self._axes @ step, following, slope_there
-        return None
+    def _last_steps(self, near: Reached) -> Polished | None:
+        if not self._differences:
+            return Polished(near.theta + near.step, np.linalg.inv(near.inverse))
+        try:
+            return polished(self._density, near.theta, (near.value, near.gradient))
+        except ValueError:
+            # There is no gradient beside that point.
+            return None
 
-    def _at(self, theta: np.ndarray) -> tuple[float, np.ndarray]:
-        value, gradient = self._density(theta)
-        return value, self._axes.T @ gradient
-
-    def _homeward(self, theta: np.ndarray, slope: np.ndarray) -> bool:
+    def _homeward(self, theta: np.ndarray, gradient: np.ndarray) -> bool:
         """Return whether the climb is on the way to a known maximum."""
-        gradient = np.linalg.solve(self._axes.T, slope)
         for _, student in self._known:
             position = np.linalg.solve(student.axes, theta - student.center)
             distance = np.linalg.norm(position)
@@ -113,12 +107,3 @@ class _Climb:
 
 def _distance(known: Maximum, theta: np.ndarray) -> float:
     return float(np.linalg.norm(np.linalg.solve(known.student.axes, theta - known.student.center)))
-
-
-def _updated(inverse: np.ndarray, step: np.ndarray, change: np.ndarray) -> np.ndarray:
-    """Return BFGS's inverse curvature after a step; `change`: of minus the gradient."""
-    across = float(step @ change)
-    if across <= 0.0:
-        return inverse
-    left = np.eye(len(step)) - np.outer(step, change) / across
-    return left @ inverse @ left.T + np.outer(step, step) / across

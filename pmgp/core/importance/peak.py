@@ -117,15 +117,17 @@ class Polished(NamedTuple):
     curvature: np.ndarray
 
 
-def polished(density: Density, theta: np.ndarray, step: float = STEP) -> Polished | None:
+def polished(
+    density: Density, theta: np.ndarray, there: tuple[float, np.ndarray], step: float = STEP
+) -> Polished | None:
     """Make the last steps to a maximum that is near: they have one curvature, from one-sided differences.
 
-    This takes one gradient for each direction, and one for each step. The result is None where the steps do not become
-    shorter, or lead to where there is no density.
+    This takes one gradient for each direction, and one for each step but the first: `there` has the log-density and its
+    gradient at `theta`. The result is None where the steps do not become shorter, or lead to where there is no density.
 
     Raises ValueError if a gradient next to `theta` is not finite.
     """
-    value, gradient = density(theta)
+    value, gradient = there
     found = _symmetric([(gradient - density(theta + shift)[1]) / step for shift in step * np.eye(len(theta))])
     scale, farthest = scale_at(found), np.inf
     for _ in range(MOST_STEPS):

@@ -11,6 +11,8 @@ from typing import NamedTuple
 
 import numpy as np
 
+from pmgp.core.numerics.bfgs import after_step
+
 Gradient = Callable[[np.ndarray], np.ndarray | None]
 
 # Largest change of an element in one iteration, on the unconstrained scale.
@@ -57,7 +59,7 @@ def climb(gradient: Gradient, start: np.ndarray, inverse: np.ndarray, tolerance:
         if following is None:
             break
         moved, reached = following
-        inverse = _updated(inverse, moved, found - reached)
+        inverse = after_step(inverse, moved, found - reached)
         theta, found = theta + moved, reached
     return Climbed(theta, found, inverse, distance(found, inverse), evaluations)
 
@@ -84,12 +86,3 @@ def _shortened(
         # The zero of the slope, if it falls in a straight line.
         share *= max(slope / (slope - there), 0.1)
     return None, tried
-
-
-def _updated(inverse: np.ndarray, step: np.ndarray, fall: np.ndarray) -> np.ndarray:
-    """Return the update of BFGS, for the fall of the gradient along a step; none where the density is not concave."""
-    product = float(step @ fall)
-    if product <= 1e-8 * np.linalg.norm(step) * np.linalg.norm(fall):
-        return inverse
-    left = np.eye(len(step)) - np.outer(step, fall) / product
-    return left @ inverse @ left.T + np.outer(step, step) / product

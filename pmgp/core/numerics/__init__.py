@@ -1,4 +1,4 @@
-"""Linear algebra with its operations counted, quadrature, and the threads of BLAS.
+"""Linear algebra with its operations counted, quadrature, BFGS's update, and the threads of BLAS.
 
 May import: nothing else of the package.
 """

@@ -8,6 +8,7 @@ a third of that. Products with vectors and their gradients are computed from the
 from __future__ import annotations
 
 from collections.abc import Callable
+from copy import copy
 from functools import partial
 from typing import Any
 
@@ -22,6 +23,7 @@ from pmgp.interface.covariance.filling import Block, Part, blocks, packed_parts
 from pmgp.interface.covariance.packed import elementwise, packed, unpack
 from pmgp.interface.covariance.program import Instruction, Program
 from pmgp.interface.covariance.pullback import Pullback, Weighted, differentiable, of_pairs, of_symmetric
+from pmgp.interface.covariance.rows import ValuesOfRows
 from pmgp.interface.graphs.compilation import CompiledOnRequest, Compiler
 from pmgp.interface.graphs.numpy_graph import UnsupportedGraphError
 from pmgp.interface.graphs.theta_function import NumpyFunction, ThetaFunction, simplified
@@ -50,16 +52,20 @@ class BlockedCovariance:
         self._elementwise = elementwise(self._code, program.leaves)
         outputs = [mean, *program.thin]
         whole = [leaf for leaf in program.leaves if not any(leaf.type.broadcastable)]
-        self._values = ThetaFunction(theta, outputs, compile_function, whole)
+        self._values_of_all = ThetaFunction(theta, outputs, compile_function, whole)
+        self._values: Callable[[np.ndarray], list[np.ndarray]] = self._values_of_all
         self._distances_at = compile_function.as_written([], program.distances)
         self._pullback, self._thin_pullback = self._differentiated(theta, outputs, whole, compile_function)
         self.refresh_data()
 
     def refresh_data(self) -> None:
         """Compute again what does not depend on theta, as `pymc.set_data` may have changed it."""
-        self._values.refresh_data()
+        self._values_of_all.refresh_data()
         if self._thin_pullback is not None:
             self._thin_pullback.refresh_data()
+        self._forget()
+
+    def _forget(self) -> None:
         self._last: tuple[bytes, list[np.ndarray]] | None = None
         self._distances: list[np.ndarray] | None = None
         self._packed: list[np.ndarray] | None = None
@@ -86,6 +92,18 @@ class BlockedCovariance:
     def has_pullback(self) -> bool:
         """Whether derivatives of all operations are known."""
         return self._pullback is not None
+
+    def of_rows(self, rows: np.ndarray) -> BlockedCovariance:
+        """Return the function from theta to (m, K) of some rows and the same columns, given by different numbers.
+
+        Each call takes the thin values of all rows, which is O(n). No distances may be kept.
+        """
+        part, values = copy(self), ValuesOfRows(self._at, self._shape, rows)
+        part._values = values
+        if self._thin_pullback is not None:
+            part._thin_pullback = lambda *given: self._thin_pullback(*values.extended(given[-1], given[:-1]), given[-1])
+        part._forget()
+        return part
 
     @np.errstate(all="ignore")
     def parts(self, theta: np.ndarray) -> MomentParts:

@@ -1,5 +1,5 @@
 """Importance weights: the posterior, the evidence, and predictive densities with one observation left out.
 
-May import: core, interface.climbing, interface.executors, interface.graphs, interface.iterative_evidence,
-interface.maximum, interface.model, interface.steps.
+May import: core, interface.executors, interface.graphs, interface.iterative_evidence, interface.maximum,
+interface.model, interface.steps.
 """

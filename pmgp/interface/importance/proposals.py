@@ -1,45 +1,27 @@
 """The proposal of importance sampling: t distributions at the maxima of theta's posterior.
 
-For many multivariate normal observations, gradients from solutions of linear systems lead near the maximum, and those
-from factorizations give the curvature and the last step there.
+For many multivariate normal observations, these are followed from the maxima for some of them.
 """
 
 from __future__ import annotations
 
 import warnings
-from collections.abc import Callable, Iterator
-from functools import cache, partial
+from contextlib import suppress
 from typing import Any
 
 import numpy as np
 import pymc as pm
 
-from pmgp.core.importance import (
-    Maximum,
-    SplitMixture,
-    SplitStudent,
-    all_maxima,
-    curvature,
-    dispersed,
-    peak,
-    polished,
-    student_at,
-)
-from pmgp.core.iterative.settings import Iterative
-from pmgp.core.iterative.solvers import IndefiniteMatrixError, NotConvergedError
-from pmgp.interface.climbing import LARGEST_FACTORIZED, Climbing, density_of
+from pmgp.core.importance import Maximum, SplitMixture, all_maxima, curvature, dispersed, peak, student_at
 from pmgp.interface.importance.progress import shown
+from pmgp.interface.importance.rows import FEW, Rows
 from pmgp.interface.importance.targets import MarginalTarget, Target
 from pmgp.interface.iterative_evidence import IterativeDensity
 from pmgp.interface.model.latent_gaussian import ModelError
 from pmgp.interface.model.points import value_point
 
-# Iterations of BFGS along estimated gradients.
-MOST_ITERATIONS = 200
-# Observations whose posterior's maximum is a starting point, where there are at least four times as many; numbers of
-# climbs from such points, and of those from dispersed ones for each hyper-parameter. For 2,500 observations and eleven
-# hyper-parameters, with two maxima, half of the former find the second maximum, and a sixth of the latter.
-SUBSET, FROM_SUBSETS, DISPERSED_EACH = 250, 8, 2
+# Climbs from dispersed points for each hyper-parameter, by default.
+DISPERSED_EACH = 2
 
 
 def proposal_at_maxima(
@@ -57,58 +39,34 @@ def proposal_at_maxima(
 
     Raises ValueError if the density is not finite at the start.
     """
-    # Compiled where it is first asked for, once for the first maximum and for those of subsets.
-    by_solutions = cache(partial(density_of, model, target.size, Iterative(), compile_kwargs))
-    student = _at_first_maximum(model, target, start, by_solutions, progressbar)
-    first = Maximum(target.value(student.center), student)
-    if climbs == 0:
-        return SplitMixture.about([first])
-    with shown(target.density, "Looking for other maxima", progressbar) as density:
-        starts = _of_subsets(target, student.center, rng, climbs, by_solutions)
-        if starts is None:
-            starts = iter(dispersed(rng, student, DISPERSED_EACH * student.dimension if climbs is None else climbs))
-        return SplitMixture.about(all_maxima(density, [first], starts))
+    theta, found = target.ravel(value_point(model, start)), list[Maximum]()
+    rows = _rows(model, target, rng, compile_kwargs)
+    if rows is not None:
+        # What some of the observations cannot tell, all of them may.
+        with suppress(ValueError):
+            found = rows.maxima(theta, start is None, climbs, progressbar)
+    return SplitMixture.about(found or _maxima(target, theta, rng, climbs, progressbar))
 
 
-def _of_subsets(
-    target: Target,
-    theta: np.ndarray,
-    rng: np.random.Generator,
-    climbs: int | None,
-    by_solutions: Callable[[], IterativeDensity],
-) -> Iterator[np.ndarray] | None:
-    """Return maxima of the posteriors of some of many multivariate normal observations; None for other models.
-
-    They are as far from the maximum for all observations as such posteriors are wide, in all plausible directions.
-    """
-    if not isinstance(target, MarginalTarget) or target.size < 4 * SUBSET:
+def _rows(
+    model: pm.Model, target: Target, rng: np.random.Generator, compile_kwargs: dict[str, Any] | None
+) -> Rows | None:
+    """Return the posteriors of some of many multivariate normal observations; None for other models."""
+    if not isinstance(target, MarginalTarget) or target.size < 4 * FEW:
         return None
     try:
-        density = by_solutions()
-        density.of_subset(theta, np.arange(1))
-    except (ModelError, MemoryError):
+        density = IterativeDensity(model, compile_kwargs=compile_kwargs)
+    except ModelError:
         return None
-    number = FROM_SUBSETS if climbs is None else climbs
-    subsets = [rng.permutation(target.size)[:SUBSET] for _ in range(number)]
-    return (peak(partial(density.of_subset, chosen=chosen), theta).theta for chosen in subsets)
+    return Rows(density.of_rows, density.log_prior, target, rng)
 
 
-def _at_first_maximum(
-    model: pm.Model,
-    target: Target,
-    start: dict[str, Any] | None,
-    by_solutions: Callable[[], IterativeDensity],
-    progressbar: bool,
-) -> SplitStudent:
-    near = None
-    if isinstance(target, MarginalTarget) and target.by_numpy and target.size > LARGEST_FACTORIZED:
-        near = _near_maximum(model, target, start, by_solutions, progressbar)
+def _maxima(
+    target: Target, theta: np.ndarray, rng: np.random.Generator, climbs: int | None, progressbar: bool
+) -> list[Maximum]:
+    """Return the maximum that a climb finds, and others that climbs from dispersed points do."""
     with shown(target.density, "Looking for the maximum", progressbar) as density:
-        if near is not None:
-            end = polished(density, near)
-            if end is not None:
-                return student_at(end.theta, end.curvature)
-        found = peak(density, target.ravel(value_point(model, start)) if near is None else near)
+        found = peak(density, theta)
         student = student_at(found.theta, curvature(density, found.theta))
     if not found.converged:
         warnings.warn(
@@ -116,23 +74,7 @@ def _at_first_maximum(
             f"{found.message}; the weights show whether the proposal is good enough",
             stacklevel=5,
         )
-    return student
-
-
-def _near_maximum(
-    model: pm.Model,
-    target: MarginalTarget,
-    start: dict[str, Any] | None,
-    by_solutions: Callable[[], IterativeDensity],
-    progressbar: bool,
-) -> np.ndarray | None:
-    """Return theta near the maximum, or None if solutions of linear systems cannot lead there."""
-    try:
-        density = by_solutions()
-        climbing = Climbing(density, density.log_prior)
-        with climbing.shown(progressbar):
-            return climbing.climb(
-                None if start is None else target.ravel(value_point(model, start)), MOST_ITERATIONS
-            ).theta
-    except (ModelError, MemoryError, NotConvergedError, IndefiniteMatrixError):
-        return None
+    first = [Maximum(target.value(student.center), student)]
+    with shown(target.density, "Looking for other maxima", progressbar) as density:
+        starts = dispersed(rng, student, DISPERSED_EACH * student.dimension if climbs is None else climbs)
+        return all_maxima(density, first, starts, target.value)

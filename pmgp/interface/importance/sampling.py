@@ -55,13 +55,14 @@ def importance(
     This is for many observations and few hyper-parameters: each draw takes one evaluation of p(y|theta), which for a
     Gaussian likelihood is a single Cholesky factorization. The posterior density, with f integrated out approximately,
     is maximized, and its curvature at the maximum gives the scale of the t. Draws of theta are weighed with unbiased
-    estimates of p(theta, y), so they are exact in the same sense as the chain of :class:`pmgp.PseudoMarginal`. For more
-    than 5,000 multivariate normal observations, gradients from iterative solutions of linear systems lead near the
-    maximum, as in :func:`pmgp.find_map`, and factorizations take the last step.
+    estimates of p(theta, y), so they are exact in the same sense as the chain of :class:`pmgp.PseudoMarginal`.
 
     Posteriors of length-scales, one for each feature, may have several maxima. Climbs from other points look for them;
     the proposal is a mixture of t distributions, one about each of those that are found. Weights show nothing of a
     maximum that no climb finds and no draw is near.
+
+    For more than 4,000 multivariate normal observations, maxima are looked for given some of these, chosen at random,
+    2,000 or more. They are followed to twice as many, and so on, so that few gradients are given all observations.
 
     With at least twenty draws for each hyper-parameter, a t has two widths along each axis, from the density on both
     sides of its maximum, and the second half of the draws come from another mixture, fitted to the first half. Climbs
@@ -76,11 +77,12 @@ def importance(
     draws : int
         Number of weighed draws of theta. The trace has as many draws as these are worth.
     start : dict, optional
-        Values of hyper-parameters at which the search for the first maximum starts, as in :func:`pmgp.find_map`.
+        Values of hyper-parameters at which the search for the first maximum starts; by default that is the model's
+        initial point, or for 1,000 or more multivariate normal observations the maximum given 250 of them.
     climbs : int, optional
         Number of climbs that look for other maxima. Each takes some five to ten gradients; 0 leaves out the search. By
         default there are two for each hyper-parameter, from points that are dispersed about the first maximum, or for
-        1,000 or more multivariate normal observations eight, from the maxima of the posteriors of 250 of them.
+        1,000 or more multivariate normal observations eight, from the maxima given 250 of them, other ones each time.
     estimator : "auto", "importance", "annealed", "orthant", "sequential", or an object with their methods
         Estimates p(y|theta) if there is an f; ``"auto"`` is importance sampling, or ``"sequential"`` for a time series.
         By default there are 256 importance samples.
@@ -90,7 +92,7 @@ def importance(
         The variables f, if the model has several multivariate normal variables.
     backend : "numpy", "jax" or JaxMatrices
         Computes and factorizes the covariance. With JAX it is on a device, which :class:`pmgp.steps.JaxMatrices`
-        chooses, and gradients and weights are the same but for rounding. All gradients then come from factorizations.
+        chooses, and weights are the same but for rounding, as are gradients given all observations.
     executor : concurrent.futures.Executor, or a function that makes one, optional
         Weighs the draws; the results do not depend on it. See `sample` for workers that die, stall, or differ.
     random_seed : int or numpy.random.Generator, optional

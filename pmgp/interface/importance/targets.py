@@ -17,6 +17,7 @@ from pmgp.core.marginal.evaluation import Evaluator
 from pmgp.core.marginal.evidence_gradient import screen_gradient
 from pmgp.interface.importance.estimates import Estimates
 from pmgp.interface.model.latent_gaussian import LatentGaussianModel
+from pmgp.interface.model.normal_evidence import with_prior
 from pmgp.interface.model.observed_normal import observed_normal
 from pmgp.interface.steps.matrices import NUMPY, Matrices, NumpyMatrices
 
@@ -128,11 +129,7 @@ class MarginalTarget:
 
     def density(self, theta: np.ndarray) -> tuple[float, np.ndarray]:
         """Return log p(theta) p(y|theta), with its gradient."""
-        log_prior = self._theta_prior(theta)
-        if not np.isfinite(log_prior):
-            return -np.inf, np.zeros_like(theta)
-        value, gradient = self.evidence(theta)
-        return log_prior + value, self._theta_prior.gradient(theta) + gradient
+        return with_prior(theta, self._theta_prior, self._evidence)
 
     def evidence(self, theta: np.ndarray) -> tuple[float, np.ndarray]:
         """Return log p(y|theta) with its gradient; minus infinity if the covariance is indefinite."""

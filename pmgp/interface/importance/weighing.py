@@ -10,7 +10,7 @@ import numpy as np
 from numpy.random import SeedSequence
 from rich.progress import Progress, track
 
-from pmgp.core.importance import Refitted, SplitMixture, all_maxima
+from pmgp.core.importance import Refitted, SplitMixture, Start, all_maxima
 from pmgp.core.numerics.threads import suitable_threads, threads_limited
 from pmgp.interface.executors import Cells, Executors
 from pmgp.interface.importance.progress import shown
@@ -107,7 +107,8 @@ class Weighing:
         ):
 
             def extended(theta: np.ndarray) -> SplitMixture:
-                return SplitMixture.about(all_maxima(density, self._proposal.maxima, [theta]))
+                start = Start(theta, self._proposal.components[0].scale)
+                return SplitMixture.about(all_maxima(density, self._proposal.maxima, [start], self.target.value))
 
             self._refitted = Refitted(self._proposal, self.theta, self._log_weights, extended)
 

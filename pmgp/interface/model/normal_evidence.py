@@ -2,11 +2,17 @@
 
 from __future__ import annotations
 
+from collections.abc import Callable
+from typing import Protocol
+
 import numpy as np
 
+from pmgp.core.gaussians import DensePrior
 from pmgp.core.numerics import linalg
+from pmgp.interface.covariance.blocked import BlockedCovariance
 from pmgp.interface.model.latent_prior import LatentPrior
 from pmgp.interface.model.observed_normal import ObservedNormal
+from pmgp.interface.model.theta_prior import ThetaPrior
 
 
 class NormalEvidence:
@@ -14,28 +20,65 @@ class NormalEvidence:
 
     Parameters
     ----------
-    name : str
-        The name of y.
-    parts : ObservedNormal
+    y : (n,) array
+    moments : callable
+        theta -> N(m, C).
+    pullback : callable
+        theta, the gradients of a function in C, of which the lower triangle is read, and in m -> its gradient in theta.
     """
 
-    def __init__(self, name: str, parts: ObservedNormal) -> None:
-        self._y = parts.y
-        self._prior = LatentPrior(name, parts.mean, parts.covariance, parts.theta)
-        self._prior.refresh_data()
+    def __init__(
+        self,
+        y: np.ndarray,
+        moments: Callable[[np.ndarray], DensePrior],
+        pullback: Callable[[np.ndarray, np.ndarray, np.ndarray], np.ndarray],
+    ) -> None:
+        self._y, self._moments, self._pullback = y, moments, pullback
+
+    @classmethod
+    def of(cls, name: str, parts: ObservedNormal) -> NormalEvidence:
+        """Return that of all observations, whose variable has this name."""
+        prior = LatentPrior(name, parts.mean, parts.covariance, parts.theta)
+        prior.refresh_data()
+        return cls(parts.y, prior, prior.pullback)
+
+    @classmethod
+    def of_rows(cls, y: np.ndarray, covariance: BlockedCovariance, rows: np.ndarray) -> NormalEvidence:
+        """Return that of some observations, whose numbers differ."""
+        part = covariance.of_rows(rows)
+        return cls(y[rows], lambda theta: DensePrior(*part(theta)), part.pullback)
 
     def value(self, theta: np.ndarray) -> float:
         """Return log p(y|theta); minus infinity if C is indefinite."""
-        prior = self._prior(theta).factorized()
+        prior = self._moments(theta).factorized()
         return -np.inf if prior is None else prior.log_density(self._y)
 
     def with_gradient(self, theta: np.ndarray) -> tuple[float, np.ndarray]:
         """Return log p(y|theta) with its gradient; minus infinity if C is indefinite."""
-        prior = self._prior(theta).factorized()
+        prior = self._moments(theta).factorized()
         if prior is None:
             return -np.inf, np.zeros_like(theta)
         weighted = prior.solve(self._y - prior.mean)
         # Here (a a' - C^-1) / 2 overwrites the inverse, whose elements above the diagonal are arbitrary.
         with np.errstate(all="ignore"):
             covariance_bar = linalg.add_outer(np.multiply(prior.inverse, -0.5, out=prior.inverse), weighted)
-        return prior.log_density(self._y), self._prior.pullback(theta, covariance_bar, weighted)
+        return prior.log_density(self._y), self._pullback(theta, covariance_bar, weighted)
+
+
+class EvidenceFunction(Protocol):
+    """The log-density of multivariate normal observations as a function of theta."""
+
+    def value(self, theta: np.ndarray) -> float:
+        """Return log p(y|theta); minus infinity if the covariance is indefinite."""
+
+    def with_gradient(self, theta: np.ndarray) -> tuple[float, np.ndarray]:
+        """Return log p(y|theta) with its gradient; minus infinity if the covariance is indefinite."""
+
+
+def with_prior(theta: np.ndarray, prior: ThetaPrior, evidence: EvidenceFunction) -> tuple[float, np.ndarray]:
+    """Return log p(theta) p(y|theta), with its gradient; minus infinity where it is zero."""
+    log_prior = prior(theta)
+    if not np.isfinite(log_prior):
+        return -np.inf, np.zeros_like(theta)
+    value, gradient = evidence.with_gradient(theta)
+    return log_prior + value, prior.gradient(theta) + gradient

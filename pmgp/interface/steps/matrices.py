@@ -5,7 +5,6 @@ from __future__ import annotations
 from dataclasses import dataclass
 from typing import Any, Protocol
 
-import numpy as np
 import pytensor.tensor as pt
 from pytensor.tensor.variable import TensorVariable
 
@@ -13,18 +12,8 @@ from pmgp.core.estimators import ApproximateEvidence, Estimator, ImportanceSampl
 from pmgp.core.registry import resolve
 from pmgp.interface.graphs.numerical import NumericalFunction
 from pmgp.interface.model.latent_gaussian import LatentGaussianModel
-from pmgp.interface.model.normal_evidence import NormalEvidence
+from pmgp.interface.model.normal_evidence import EvidenceFunction, NormalEvidence
 from pmgp.interface.model.observed_normal import ObservedNormal
-
-
-class EvidenceFunction(Protocol):
-    """The log density of multivariate normal observations as a function of theta."""
-
-    def value(self, theta: np.ndarray) -> float:
-        """Return log p(y|theta); minus infinity if the covariance is indefinite."""
-
-    def with_gradient(self, theta: np.ndarray) -> tuple[float, np.ndarray]:
-        """Return log p(y|theta) with its gradient; minus infinity if the covariance is indefinite."""
 
 
 class Matrices(Protocol):
@@ -60,7 +49,7 @@ class NumpyMatrices:
 
     def evidence(self, name: str, parts: ObservedNormal) -> NormalEvidence:
         """Return the evidence by LAPACK."""
-        return NormalEvidence(name, parts)
+        return NormalEvidence.of(name, parts)
 
     def density(self, log_density: TensorVariable, vector: TensorVariable, size: int) -> NumericalFunction:
         """Return a function of calls of NumPy and LAPACK."""
