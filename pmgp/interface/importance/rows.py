@@ -8,6 +8,8 @@ short, unless all observations show what half of them do not.
 from __future__ import annotations
 
 from collections.abc import Callable, Iterator
+from contextlib import AbstractContextManager
+from itertools import pairwise
 
 import numpy as np
 
@@ -50,29 +52,40 @@ class Rows:
         The first climb begins at the maximum given few observations, or at `theta` itself. `climbs` others look for
         other maxima, eight by default.
         """
-        before, starts, found = FEW, [self._first(theta, climbing)], list[Maximum]()
-        for size in self._sizes:
-            scaled = [self._scaled(*start, size / before) for start in starts]
-            with shown(self._density(size), f"Maxima given {size} observations", progressbar) as density:
-                last = size == self._target.size
-                value = self._target.value if last else None
-                # The curvature given half of the observations is known, and the last climb is short.
-                found = all_maxima(density, [], scaled, value, differences=not last or before == FEW)
-                if before == FEW and found:
-                    found = all_maxima(density, found, self._others(found[0].student, climbs), value)
-            highest_first = sorted(found, key=lambda one: -one.value)
-            before, starts = size, [(one.student.center, np.linalg.inv(one.student.scale)) for one in highest_first]
+        found = self._searched(theta, climbing, climbs, progressbar)
+        for before, size in pairwise(self._sizes):
+            found = self._followed(found, before, size, progressbar)
         return found
+
+    def _searched(self, theta: np.ndarray, climbing: bool, climbs: int | None, progressbar: bool) -> list[Maximum]:
+        """Return all maxima that climbs find given the first of `sizes`."""
+        given_few, size = self._density(FEW), self._sizes[0]
+        at = peak(given_few, theta).theta if climbing else theta
+        start = self._scaled(at, curvature(given_few, at), size / FEW)
+        with self._shown(size, progressbar) as density:
+            first = all_maxima(density, [], [start], self._value(size))
+            others = self._others(first[0].student, climbs) if first else ()
+            return all_maxima(density, first, others, self._value(size))
+
+    def _followed(self, found: list[Maximum], before: int, size: int, progressbar: bool) -> list[Maximum]:
+        """Return the maxima that climbs from those given fewer observations find, from the highest one first."""
+        students = [one.student for one in sorted(found, key=lambda one: -one.value)]
+        starts = [self._scaled(one.center, np.linalg.inv(one.scale), size / before) for one in students]
+        # Where the curvature given half of the observations is known, BFGS knows enough of that given all.
+        differences = size < self._target.size or size > 2 * before + 1
+        with self._shown(size, progressbar) as density:
+            return all_maxima(density, [], starts, self._value(size), differences)
+
+    def _shown(self, size: int, progressbar: bool) -> AbstractContextManager[Density]:
+        return shown(self._density(size), f"Maxima given {size} observations", progressbar)
 
     def _density(self, size: int) -> Density:
         """Return the posterior given the first observations."""
         return self._target.density if size == self._target.size else self._given(self._order[:size])
 
-    def _first(self, theta: np.ndarray, climbing: bool) -> tuple[np.ndarray, np.ndarray]:
-        """Return the maximum given few observations, or `theta`, with the curvature there."""
-        density = self._given(self._order[:FEW])
-        at = peak(density, theta).theta if climbing else theta
-        return at, curvature(density, at)
+    def _value(self, size: int) -> Callable[[np.ndarray], float] | None:
+        """Return the density without its gradient, if it is given all observations."""
+        return self._target.value if size == self._target.size else None
 
     def _scaled(self, theta: np.ndarray, curved: np.ndarray, ratio: float) -> Start:
         """Return a start given `ratio` times as many observations, with which the likelihood's curvature grows."""
