@@ -46,10 +46,10 @@ def target():
     return MarginalTarget(MODEL, gaussian_observations(MODEL))
 
 
-@pytest.mark.parametrize("points", [N, 25])
-def test_a_subset_has_the_posterior_of_its_points(density, points):
+@pytest.mark.parametrize(("points", "backend"), [(N, pmgp.marginal.NumpyTiles()), (25, pmgp.marginal.JaxTiles())])
+def test_a_subset_has_the_posterior_of_its_points(points, backend):
     chosen = RNG.permutation(N)[:points]
-    value, gradient = density.of_rows(chosen)(THETA)
+    value, gradient = IterativeDensity(MODEL, backend=backend).of_rows(chosen)(THETA)
     model = regression(chosen)
     expected, slope = MarginalTarget(model, gaussian_observations(model)).density(THETA)
     assert_allclose(value, expected, rtol=1e-9)

@@ -99,6 +99,11 @@ def test_parts_and_gradients(name):
     assert_allclose(pulled, gradient, rtol=1e-7, atol=1e-8)
 
 
+def test_there_is_no_density_of_some_observations():
+    with pytest.raises(pmgp.ModelError, match="of a covariance function has none of some observations"):
+        density(KERNELS["periodic"])[1].of_rows(np.arange(3))
+
+
 @pytest.mark.full
 def test_products_in_single_precision():
     _, found = density(KERNELS["periodic"], precision="float32")
