@@ -121,8 +121,7 @@ class Climbing:
         chosen = np.random.default_rng(0).permutation(size)[:SUBSET]
         of_subset = self.density.of_rows(chosen)
         at = peak(of_subset, self.density.theta.initial).theta if given is None else given
-        factor = np.linalg.cholesky(scale_at(curvature(of_subset, at)))
-        return at, factor @ factor.T * (len(chosen) / size)
+        return at, scale_at(curvature(of_subset, at)) * (len(chosen) / size)
 
     def _same_or_none(self, theta: np.ndarray) -> np.ndarray | None:
         """Return the gradient with the same probes and pivots each time, or None, but for the first, without it."""
