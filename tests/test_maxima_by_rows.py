@@ -30,7 +30,7 @@ def noisy(scale=1.0):
 
 
 class Squares:
-    """Observations of the square of theta: two maxima, one of which a skew prior makes lower."""
+    """Observations of the square of theta: two maxima, of which the prior makes the negative one lower."""
 
     size, by_numpy = N, True
 
@@ -38,7 +38,7 @@ class Squares:
         self.y, self.gradients = 1.5 + noisy(), {}
 
     def log_prior(self, theta):
-        """That of a normal distribution."""
+        """Return the log-density of a normal distribution, and its gradient."""
         return -0.5 * float((theta - 0.2) @ (theta - 0.2)), 0.2 - theta
 
     def given(self, chosen):
@@ -74,7 +74,7 @@ def test_each_number_of_observations_is_half_of_the_next():
 
 
 def test_both_signs_of_a_root_are_followed_to_all_observations(monkeypatch):
-    """The climb at half of the rows finds both, since maxima for few rows that begin at a root have another sign."""
+    """Climbs to maxima given few observations begin at minus theta, so that they end at the other sign."""
     monkeypatch.setattr(rows, "peak", lambda density, theta: peak(density, -theta))
     target = Squares()
     found = maxima_of(target)
@@ -149,7 +149,8 @@ def deviations_apart(found, expected):
 
 def test_few_gradients_are_given_all_observations(regression, expected, monkeypatch):
     found, gradients = component(regression, monkeypatch)
-    assert gradients <= 5
+    # Differences for the curvature would take three more.
+    assert gradients <= 4
     assert deviations_apart(found, expected) < 0.2
     ratio = np.linalg.solve(expected.axes, found.axes)
     assert_allclose(np.linalg.svd(ratio, compute_uv=False), 1.0, atol=0.4)

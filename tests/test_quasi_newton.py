@@ -66,7 +66,7 @@ def test_a_curved_ridge_is_climbed_with_the_curvature_that_its_gradients_show(mo
 
 
 def test_steps_are_short_in_elements_or_in_deviations():
-    """The guess of the curvature is far too small in the second case, and the maximum far away in the first."""
+    """By one in an element, or by three deviations if that is more."""
     _, thetas = climb(lambda theta: (-0.5 * theta @ theta * 1e4, -theta * 1e4), [9.0], np.eye(1) * 1e-4)
     assert_allclose(np.diff(np.ravel(thetas))[:8], -1.0)
     _, thetas = climb(lambda theta: (-0.5 * theta @ theta / 1e4, -theta / 1e4), [900.0], np.eye(1) * 1e4)

@@ -32,7 +32,7 @@ class Stored:
         """Columns of K."""
         return self._K[:, points]
 
-    def block(self, where: slice | np.ndarray) -> np.ndarray:
+    def block(self, where: slice) -> np.ndarray:
         """A square block of K."""
         return self._K[where][:, where]
 
@@ -59,7 +59,7 @@ class Tiles:
         """Columns of K."""
         return _covariance(self._X, self._X[points])
 
-    def block(self, where: slice | np.ndarray) -> np.ndarray:
+    def block(self, where: slice) -> np.ndarray:
         """A square block of K."""
         return _covariance(self._X[where], self._X[where])
 

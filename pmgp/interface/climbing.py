@@ -28,7 +28,7 @@ LARGEST_FACTORIZED = 5_000
 SUBSET = 500
 # Largest distance to the maximum at which a climb ends, in posterior deviations.
 NEAR = 0.05
-# Numbers in arrays of n elements: for each column of the preconditioner or subset, and for each right-hand side.
+# Numbers in arrays of n elements: for each column of the preconditioner, and for each right-hand side.
 EACH_COLUMN, EACH_SIDE = 8, 14
 
 
@@ -43,8 +43,7 @@ def density_of(
 
 def _left_by_gradients(solver: Iterative, size: int) -> float:
     """Return the memory that gradients leave for the elements of K."""
-    columns = max(suitable_rank(solver.rank, size), min(SUBSET, size))
-    needed = 8.0 * size * (EACH_COLUMN * columns + EACH_SIDE * (solver.probes + 1))
+    needed = 8.0 * size * (EACH_COLUMN * suitable_rank(solver.rank, size) + EACH_SIDE * (solver.probes + 1))
     if needed > solver.memory:
         raise MemoryError(
             f"gradients for {size} points take {needed / 1e6:.3g} MB, and memory= allows "

@@ -135,10 +135,12 @@ class IterativeDensity:
     def of_rows(self, rows: np.ndarray) -> Density:
         """Return log p(theta) plus the log-density of some observations, and its gradient, from factorizations.
 
-        The numbers of the observations differ. Raises ModelError if products are computed from a covariance function.
+        The numbers of the observations differ. Raises ModelError if tiles are computed from a covariance function.
         """
         if not isinstance(self._covariance, BlockedCovariance):
-            raise ModelError("a covariance in tiles of a covariance function has none of some observations")
+            raise ModelError(
+                "tiles from JaxTiles(cov_func=...) have no density of some observations: leave cov_func out"
+            )
         evidence = NormalEvidence.of_rows(self._y, self._covariance, rows)
 
         def density(theta: np.ndarray) -> tuple[float, np.ndarray]:

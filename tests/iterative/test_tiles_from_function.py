@@ -100,7 +100,7 @@ def test_parts_and_gradients(name):
 
 
 def test_there_is_no_density_of_some_observations():
-    with pytest.raises(pmgp.ModelError, match="of a covariance function has none of some observations"):
+    with pytest.raises(pmgp.ModelError, match="have no density of some observations: leave cov_func out"):
         density(KERNELS["periodic"])[1].of_rows(np.arange(3))
 
 

@@ -124,8 +124,8 @@ class _Given:
         """Return columns: (m,) -> (n, m)."""
         return self._kernel.columns(points) - self._whitened.T @ self._whitened[:, points]
 
-    def block(self, where: slice | np.ndarray) -> np.ndarray:
-        """Return a square block of K, given by a slice or by numbers in ascending order."""
+    def block(self, where: slice) -> np.ndarray:
+        """Return a square block of K: the rows and columns of a slice with a start and a stop."""
         return self._kernel.block(where) - self._whitened[:, where].T @ self._whitened[:, where]
 
     def diagonal(self) -> np.ndarray:

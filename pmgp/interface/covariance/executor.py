@@ -70,13 +70,12 @@ class Rectangle:
 
 
 class Gathered:
-    """Some rows of K, and any columns, all different; the rows are a slice, or numbers in ascending order."""
+    """Some rows of K, given by a slice, and any columns, all different."""
 
-    def __init__(self, rows: slice | np.ndarray, columns: np.ndarray) -> None:
+    def __init__(self, rows: slice, columns: np.ndarray) -> None:
         self.rows = rows
         self.columns = columns
-        self._numbers = np.arange(rows.start, rows.stop) if isinstance(rows, slice) else rows
-        self.shape = len(self._numbers), len(columns)
+        self.shape = rows.stop - rows.start, len(columns)
 
     def leaf(self, values: np.ndarray) -> np.ndarray:
         """A part of a matrix, a column, a row or a number."""
@@ -108,9 +107,8 @@ class Gathered:
 
     def _met(self) -> tuple[np.ndarray, np.ndarray]:
         """Return the places among the columns, and among the rows, of the points that are in both."""
-        places = np.minimum(np.searchsorted(self._numbers, self.columns), len(self._numbers) - 1)
-        met = np.flatnonzero(self._numbers[places] == self.columns)
-        return met, places[met]
+        met = np.flatnonzero((self.columns >= self.rows.start) & (self.columns < self.rows.stop))
+        return met, self.columns[met] - self.rows.start
 
 
 class OnDiagonal:
@@ -193,15 +191,9 @@ class MomentParts:
             found[rows] = np.broadcast_to(run(self._code, self._inputs, place)[-1], place.shape)
         return found
 
-    def block(self, where: slice | np.ndarray) -> np.ndarray:
-        """Return the covariance of some points, given by a slice or by m numbers in ascending order: (m, m)."""
-        if isinstance(where, slice):
-            return self.rectangle(where, where)
-        found = np.empty((len(where), len(where)))
-        for rows in bands(*found.shape):
-            place = Gathered(where[rows], where)
-            found[rows] = np.broadcast_to(run(self._code, self._inputs, place)[-1], place.shape)
-        return found
+    def block(self, where: slice) -> np.ndarray:
+        """Return the covariance of the points of a slice: (m, m)."""
+        return self.rectangle(where, where)
 
     def lower_triangle(self, where: slice) -> np.ndarray:
         """Return a square part on the diagonal in Fortran order, whose upper triangle is not defined."""

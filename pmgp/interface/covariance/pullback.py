@@ -78,14 +78,9 @@ def of_pairs(left: np.ndarray, right: np.ndarray) -> Weighted:
 
 
 def of_columns(points: np.ndarray, weights: np.ndarray) -> Weighted:
-    """Yield the blocks for <weights, K[:, points]>, with weights of shape (n, m) and m different points.
-
-    Rows without weights are left out.
-    """
-    weighted = np.flatnonzero(weights.any(axis=1))
-    for some in bands(len(weighted), len(points)):
-        rows = weighted[some]
-        yield Gathered(rows, points), weights[rows]
+    """Yield the blocks for <weights, K[:, points]>, with weights of shape (n, m) and m different points."""
+    for rows in bands(*weights.shape) if len(points) else []:
+        yield Gathered(rows, points), weights[rows].copy()
 
 
 def _weights(lower: np.ndarray, rows: slice) -> np.ndarray:

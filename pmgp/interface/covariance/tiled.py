@@ -106,8 +106,8 @@ class TiledKernel:
         """Return columns of K: (m,) -> (n, m)."""
         return self._parts.gathered(points)
 
-    def block(self, where: slice | np.ndarray) -> np.ndarray:
-        """Return a square block of K, given by a slice or by numbers in ascending order."""
+    def block(self, where: slice) -> np.ndarray:
+        """Return a square block of K: the rows and columns of a slice with a start and a stop."""
         return self._parts.block(where)
 
     def diagonal(self) -> np.ndarray:
@@ -136,8 +136,8 @@ class NoisyKernel:
         columns[points, np.arange(len(points))] += self._noise[points]
         return columns
 
-    def block(self, where: slice | np.ndarray) -> np.ndarray:
-        """Return a square block of K, given by a slice or by numbers in ascending order."""
+    def block(self, where: slice) -> np.ndarray:
+        """Return a square block of K: the rows and columns of a slice with a start and a stop."""
         return self._kernel.block(where) + np.diag(self._noise[where])
 
     def diagonal(self) -> np.ndarray:

@@ -128,8 +128,8 @@ class _Noiseless:
         columns[points, np.arange(len(points))] -= self._noise[points]
         return columns
 
-    def block(self, where: slice | np.ndarray) -> np.ndarray:
-        """Return a square block of K, given by a slice or by numbers in ascending order."""
+    def block(self, where: slice) -> np.ndarray:
+        """Return a square block of K: the rows and columns of a slice with a start and a stop."""
         return self._parts.block(where) - np.diag(self._noise[where])
 
     def diagonal(self) -> np.ndarray:

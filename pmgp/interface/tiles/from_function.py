@@ -95,8 +95,8 @@ class FunctionParts:
         """Return columns of K: (m,) -> (n, m)."""
         return self._rectangle(np.arange(self.size), points)
 
-    def block(self, where: slice | np.ndarray) -> np.ndarray:
-        """Return a square block of K, given by a slice or by numbers in ascending order."""
+    def block(self, where: slice) -> np.ndarray:
+        """Return a square block of K: the rows and columns of a slice with a start and a stop."""
         points = np.arange(self.size)[where]
         return self._rectangle(points, points)
 

@@ -88,8 +88,8 @@ class Parts(Protocol):
         """Return columns of K: (m,) -> (n, m)."""
         ...
 
-    def block(self, where: slice | np.ndarray) -> np.ndarray:
-        """Return a square block of K, given by a slice or by numbers in ascending order."""
+    def block(self, where: slice) -> np.ndarray:
+        """Return a square block of K: the rows and columns of a slice with a start and a stop."""
         ...
 
     def diagonal(self) -> np.ndarray:
@@ -121,8 +121,8 @@ class JaxKernel:
         """Return columns of K: (m,) -> (n, m)."""
         return self._parts.columns(points)
 
-    def block(self, where: slice | np.ndarray) -> np.ndarray:
-        """Return a square block of K, given by a slice or by numbers in ascending order."""
+    def block(self, where: slice) -> np.ndarray:
+        """Return a square block of K: the rows and columns of a slice with a start and a stop."""
         return self._parts.block(where)
 
     def diagonal(self) -> np.ndarray:

@@ -33,8 +33,8 @@ class Kernel(Protocol):
     def columns(self, points: np.ndarray) -> np.ndarray:
         """Return columns of K: (m,) indices -> (n, m)."""
 
-    def block(self, where: slice | np.ndarray) -> np.ndarray:
-        """Return a square block of K: a slice with a start and a stop, or m different numbers in ascending order."""
+    def block(self, where: slice) -> np.ndarray:
+        """Return a square block of K: the rows and columns of a slice with a start and a stop."""
 
     def diagonal(self) -> np.ndarray:
         """Return the diagonal of K: (n,)."""
