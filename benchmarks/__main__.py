@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import argparse
+import os
 import platform
 from collections.abc import Callable, Collection, Iterable, Iterator
 from pathlib import Path
@@ -338,7 +339,7 @@ def show(title: str, rows: Iterator[dict], out: Path | None) -> None:
         console.print("  ".join(f"{key} {_format(value)}" for key, value in row.items()), style="dim")
         if out is not None:
             out.mkdir(parents=True, exist_ok=True)
-            origin = dict(zip(ORIGIN, (pmgp.__version__, platform.machine(), 2), strict=True))
+            origin = dict(zip(ORIGIN, (pmgp.__version__, platform.machine(), os.cpu_count()), strict=True))
             frame = pd.DataFrame(done).assign(**origin)
             frame.to_csv(out / f"{title.split(':')[0].replace(' ', '_').lower()}.csv", index=False, float_format="%.4g")
     table = rich_table.Table(title=title, title_justify="left")

@@ -22,18 +22,32 @@ from benchmarks.problems import synthetic
 from pmgp.interface.model.observed_normal import ObservedNormal, observed_normal
 from pmgp.interface.steps.matrices import JaxMatrices, NumpyMatrices
 
-__all__ = ["chain_row", "chains_row", "classes_row", "deep_row", "evidence_rows", "product_row", "rows", "sweep_row"]
+__all__ = [
+    "chain_row",
+    "chains_row",
+    "classes_row",
+    "deep_row",
+    "evidence_rows",
+    "posterior_row",
+    "product_row",
+    "rows",
+    "sweep_row",
+]
 
 ON_CPU, ELSEWHERE = (400, 1000), (400, 2000, 5000, 20_000)
-# Observations of which an evidence, and its gradient, is computed; the gradient of fewer where matrices are this large.
-OBSERVED_ON_CPU, OBSERVED_ELSEWHERE, LARGEST_GRADIENT = (2000,), (2000, 5000, 20_000, 50_000), 20_000
+# Observations of which an evidence, and its gradient, is computed.
+OBSERVED_ON_CPU, OBSERVED_ELSEWHERE = (2000,), (2000, 5000, 20_000, 50_000)
+# Observations given which theta is drawn.
+WEIGHED_ON_CPU, WEIGHED_ELSEWHERE = (1000,), (10_000,)
 # Points and inducing inputs for ten classes; elsewhere those of MNIST.
 CLASSES_ON_CPU, CLASSES_ELSEWHERE = (2000, 100), (60_000, 500)
 COLUMNS, CLASSES = 784, 10
-# NumPy's chain and LAPACK are not asked for more points than this.
-COMPARED = 5000
+# NumPy is not asked for more points than this, nor its chain for more than that.
+COMPARED, COMPARED_CHAIN = 5000, 2000
 REPETITIONS = 20
+# Iterations of a chain, and of one with more than a thousand points.
 TUNE, DRAWS = 200, 90
+FEW_TUNE, FEW_DRAWS = 10, 12
 Clock = Callable[[], float]
 
 
@@ -50,6 +64,8 @@ def rows() -> Iterator[dict[str, Any]]:
         for n in OBSERVED_ON_CPU if on_cpu else OBSERVED_ELSEWHERE:
             for row in evidence_rows(n, clock):
                 yield _with_device(row, name)
+        for n in WEIGHED_ON_CPU if on_cpu else WEIGHED_ELSEWHERE:
+            yield _with_device(posterior_row(n, clock), name)
         for n in sizes:
             yield _with_device(sweep_row(n, clock), name)
         # The chain with a thousand points takes minutes on a CPU.
@@ -72,23 +88,38 @@ def _row(what: str, n: int, seconds: float, beside: str = "", theirs: float = np
 
 def evidence_rows(n: int, clock: Clock) -> Iterator[dict[str, Any]]:
     """A value of log p(y|theta) for normal observations, as a weight takes it, and one with its gradient."""
-    parts = observed(n)
-    found = JaxMatrices().evidence("y", parts)
+    model = observations(n)
+    parts = observed_normal(model, model["y"])
+    try:
+        found = JaxMatrices().evidence("y", parts)
+    except MemoryError as refusal:
+        yield _row(f"evidence: {refusal}", n, np.nan)
+        return
     numpy = NumpyMatrices().evidence("y", parts) if n <= COMPARED else None
-    whats = {"value": "evidence"} | ({"with_gradient": "evidence and gradient"} if n <= LARGEST_GRADIENT else {})
+    whats = {"value": "evidence", "with_gradient": "evidence and gradient"}
     for method, what in whats.items():
         theirs = np.nan if numpy is None else _of_evidence(getattr(numpy, method), parts, clock)
         yield _row(what, n, _of_evidence(getattr(found, method), parts, clock), "NumPy's, one core", theirs)
 
 
-def observed(n: int) -> ObservedNormal:
-    """Return the parts of a model of n normal observations with six hyper-parameters."""
-    X = np.random.default_rng(0).normal(size=(n, 4))
+def posterior_row(n: int, clock: Clock, draws: int = 200) -> dict[str, Any]:
+    """All of `pmgp.importance`: compilation, the search for maxima, and draws of theta's posterior."""
+    start = clock()
+    found = pmgp.importance(observations(n), draws=draws, backend="jax", random_seed=1, progressbar=False).attrs
+    worth = f"worth {found['effective_size']:.0f}, k {found['pareto_k']:.2f}"
+    return _row(f"{draws} draws of theta, {worth}, compilation and search included", n, clock() - start)
+
+
+def observations(n: int) -> pm.Model:
+    """Return a model of n normal observations with six hyper-parameters."""
+    rng = np.random.default_rng(0)
+    X = rng.normal(size=(n, 4))
+    y = np.sin(X[:, 0]) + 0.3 * rng.normal(size=n)
     with pm.Model() as model:
         kernel = pm.LogNormal("variance") * pm.gp.cov.ExpQuad(4, ls=pm.LogNormal("lengthscale", shape=4))
         gp = pm.gp.Marginal(cov_func=kernel)
-        y = gp.marginal_likelihood("y", X, np.sin(X[:, 0]), sigma=pm.LogNormal("sigma"))
-    return observed_normal(model, y)
+        gp.marginal_likelihood("y", X, y, sigma=pm.LogNormal("sigma"))
+    return model
 
 
 def _of_evidence(function: Callable[[np.ndarray], Any], parts: ObservedNormal, clock: Clock) -> float:
@@ -126,7 +157,7 @@ def sweep_row(n: int, clock: Clock) -> dict[str, Any]:
 def chain_row(n: int, clock: Clock) -> dict[str, Any]:
     """An iteration of the exact chain for labels, after tuning, beside NumPy's with the same draws."""
     seconds = _iteration("jax", n, clock)
-    numpy = _iteration("numpy", n, clock) if n <= COMPARED else np.nan
+    numpy = _iteration("numpy", n, clock) if n <= COMPARED_CHAIN else np.nan
     return _row("iteration of the chain", n, seconds, "NumPy's, one core", numpy)
 
 
@@ -149,18 +180,19 @@ def chains_row(clock: Clock, n: int = 100, number: int = 64) -> dict[str, Any]:
 
 
 def _iteration(backend: str, n: int, clock: Clock) -> float:
+    tune, draws = (TUNE, DRAWS) if n <= 1000 else (FEW_TUNE, FEW_DRAWS)
     with synthetic(n).model() as model:
         step = pmgp.PseudoMarginal(estimator="importance", backend=backend)
-        step.setup_chain(np.random.default_rng(1), TUNE, DRAWS)
+        step.setup_chain(np.random.default_rng(1), tune, draws)
     point, times = model.initial_point(), []
-    for number in range(TUNE + DRAWS):
-        if number == TUNE:
+    for number in range(tune + draws):
+        if number == tune:
             step.stop_tuning()
         start = clock()
         point, _ = step.step(point)
         times.append(clock() - start)
     # The first iterations compile the programs that only sampling needs.
-    return float(np.mean(times[TUNE + DRAWS // 3 :]))
+    return float(np.mean(times[tune + draws // 3 :]))
 
 
 def classes_row(n: int, inducing: int, clock: Clock) -> dict[str, Any]:

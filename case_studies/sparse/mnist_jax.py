@@ -93,6 +93,7 @@ def _timed(seconds: dict[str, float], name: str) -> Iterator[None]:
     clock = time.perf_counter()
     yield
     seconds[name] = time.perf_counter() - clock
+    print(f"{name}: {seconds[name]:.1f} seconds", flush=True)
 
 
 def main(words: list[str] | None = None) -> None:

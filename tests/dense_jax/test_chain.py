@@ -155,7 +155,7 @@ def refused(model, **arguments):
     ("arguments", "words"),
     [
         ({"backend": "torch"}, "unknown backend 'torch'; known are jax, numpy"),
-        ({"backend": JaxMatrices("gpu")}, "here. Install JAX for that device"),
+        ({"backend": JaxMatrices("tpu")}, "here. Install JAX for that device"),
         ({"backend": JaxMatrices("cpu:7")}, "device='cpu:7'"),
         ({"backend": "jax", "estimator": "annealed"}, 'AnnealedImportanceSampling use backend="numpy"'),
         ({"backend": "jax", "estimator": "orthant"}, 'OrthantSampling use backend="numpy"'),

@@ -127,7 +127,7 @@ def test_no_matrix_is_computed_on_the_host_while_programs_are_made():
     ("arguments", "words"),
     [
         ({"backend": "torch"}, "unknown backend 'torch'; known are jax, numpy"),
-        ({"backend": JaxMatrices("gpu")}, "here. Install JAX for that device"),
+        ({"backend": JaxMatrices("tpu")}, "here. Install JAX for that device"),
         ({"backend": "jax", "estimator": "annealed"}, 'AnnealedImportanceSampling use backend="numpy"'),
     ],
 )

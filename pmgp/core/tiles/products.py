@@ -70,8 +70,8 @@ class Tiles:
         def add(given: Any, total: Any, i: Any, j: Any, own: Any, mirrored: Any) -> Any:
             cut, V = given
             K = self._tile_at(cut, i, j, single)
-            total = total.at[i].add(own * (K @ V[j]))
-            return total.at[j].add(mirrored * (K.T @ V[i]))
+            with _ACCURATE():
+                return total.at[i].add(own * (K @ V[j])).at[j].add(mirrored * (K.T @ V[i]))
 
         given = self._cut(inputs, single), _single(V) if single else V
         return joined(summed(add, jnp.zeros(V.shape), given, self._pairs, self.mesh), self.size)

@@ -16,7 +16,7 @@ from pmgp.core.dense_jax.chain import Info, Point, Target
 from pmgp.core.dense_jax.chains import Chains
 from pmgp.core.dense_jax.fits import at_mode, propagated
 from pmgp.core.dense_jax.programs import in_double
-from pmgp.interface.dense_jax.devices import device_of, memory_of
+from pmgp.interface.dense_jax.devices import compiled, device_of, memory_of
 from pmgp.interface.dense_jax.joint_density import JaxJointDensity
 from pmgp.interface.dense_jax.learning import Learning
 from pmgp.interface.model.latent_gaussian import LatentGaussianModel
@@ -88,7 +88,7 @@ class VectorizedChains:
         points = jax.eval_shape(programs.begin.__wrapped__, self._data, theta)
         states, start = jax.eval_shape(programs.freeze.__wrapped__, self._data, key, points)
         proposal = Learning(len(self._initial), 1, self._settings.target_acceptance).proposal
-        return programs.draw.__wrapped__.lower(self._data, proposal, key, none, states, start).compile()
+        return compiled(programs.draw.__wrapped__.lower(self._data, proposal, key, none, states, start))
 
     def refuse_more_than(self, memory: float) -> None:
         """Refuse chains whose iteration takes more bytes, as XLA counts them."""

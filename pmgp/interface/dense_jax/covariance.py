@@ -14,7 +14,7 @@ from pytensor.tensor.variable import TensorVariable
 from pmgp.core.dense_jax.gaussians import JaxPrior
 from pmgp.core.dense_jax.programs import in_double, program
 from pmgp.interface.dense_jax.data import GraphData
-from pmgp.interface.dense_jax.devices import OfOneProcess, device_of
+from pmgp.interface.dense_jax.devices import OfOneProcess, compiled, device_of
 from pmgp.interface.model.theta_vector import ThetaVector
 from pmgp.interface.tiles.jax_functions import jax_function
 
@@ -74,7 +74,7 @@ class JaxCovariance(OfOneProcess):
         mean, covariance = jax.eval_shape(self._programs.moments, *given)
         moments = self._programs.moments.__wrapped__.lower(*given)
         gradient = self._programs.pullback.__wrapped__.lower(*given, mean, covariance)
-        return max(one.compile().memory_analysis().temp_size_in_bytes for one in (moments, gradient))
+        return max(compiled(one).memory_analysis().temp_size_in_bytes for one in (moments, gradient))
 
     @in_double
     def trace_pullback(self, theta: np.ndarray) -> None:

@@ -38,6 +38,26 @@ def memory_of(device: Any) -> float:
     return float(os.sysconf("SC_PAGE_SIZE") * os.sysconf("SC_PHYS_PAGES")) if hasattr(os, "sysconf") else float("inf")
 
 
+def compiled(lowered: Any) -> Any:
+    """Return a lowered program, compiled.
+
+    Raises
+    ------
+    MemoryError
+        If a device has too little memory for the trials with which XLA chooses among its products of matrices.
+    """
+    try:
+        return lowered.compile()
+    except jax.errors.JaxRuntimeError as error:
+        if "RESOURCE_EXHAUSTED" not in str(error):
+            raise
+        raise MemoryError(
+            "XLA cannot compile a program for matrices of this size in the memory that it has on the device. It takes "
+            "three quarters of it; set XLA_PYTHON_CLIENT_MEM_FRACTION=.95 before Python starts, use a device with more "
+            "memory, or inducing inputs (pmgp.gp.Sparse)"
+        ) from error
+
+
 class OfOneProcess:
     """An object whose cached properties are a device, arrays on it, and programs: they belong to one process.
 

@@ -10,7 +10,7 @@ import numpy as np
 from pmgp.core.dense_jax.programs import evidence_bars, in_double, log_normal, program
 from pmgp.core.gaussians.dense import RELATIVE_JITTERS
 from pmgp.interface.dense_jax.covariance import JaxCovariance
-from pmgp.interface.dense_jax.devices import PLENTY, OfOneProcess, memory_of
+from pmgp.interface.dense_jax.devices import PLENTY, OfOneProcess, compiled, memory_of
 from pmgp.interface.model.observed_normal import ObservedNormal
 
 
@@ -64,7 +64,7 @@ class JaxEvidence(OfOneProcess):
     def needed(self, theta: np.ndarray) -> int:
         """Return the bytes that the largest of the programs takes."""
         given = *self._covariance.at(theta), self._y, 0.0
-        programs = [one.__wrapped__.lower(*given).compile().memory_analysis() for one in self._programs]
+        programs = [compiled(one.__wrapped__.lower(*given)).memory_analysis() for one in self._programs]
         taken = [one.temp_size_in_bytes + one.output_size_in_bytes for one in programs]
         return max(*taken, 8 * len(self._y) ** 2 + self._covariance.temporary(theta))
 

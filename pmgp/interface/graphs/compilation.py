@@ -14,6 +14,7 @@ from typing import Any
 
 import pytensor
 import pytensor.scalar as ps
+import pytensor.tensor as pt
 from pymc.pytensorf import compile as compile_pytensor
 from pytensor.compile.builders import OpFromGraph
 from pytensor.compile.mode import Mode
@@ -50,6 +51,14 @@ def _not_reduced(fgraph: Any, node: Any) -> list[Any] | None:
     return None if reduced.ndim else [reduced.astype(node.outputs[0].dtype)]
 
 
+def _clipped(fgraph: Any, node: Any) -> list[Any] | None:
+    """Clip by a minimum and a maximum, which NumPy has: PyTensor calls a function of Python's for each element."""
+    if not isinstance(node.op.scalar_op, ps.Clip):
+        return None
+    x, least, most = node.inputs
+    return [pt.maximum(pt.minimum(x, most), least).astype(node.outputs[0].dtype)]
+
+
 MOST_TERMS = 31
 # A position among PyTensor's rewrites, some of which look for softmax and introduce it.
 AFTER_SPECIALIZATION = 48.0
@@ -64,6 +73,7 @@ def _interpreting(rewrites: list[str]) -> Mode:
     ).register(
         (dfs_rewriter(node_rewriter([OpFromGraph])(_inlined)), AFTER_SPECIALIZATION),
         (dfs_rewriter(node_rewriter([Elemwise])(_divided)), AFTER_SPECIALIZATION + 0.1),
+        (dfs_rewriter(node_rewriter([Elemwise])(_clipped)), AFTER_SPECIALIZATION + 0.15),
         (dfs_rewriter(node_rewriter([CAReduce])(_not_reduced)), AFTER_SPECIALIZATION + 0.2),
     )
 

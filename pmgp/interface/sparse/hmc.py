@@ -97,7 +97,7 @@ class SparseHMC(AcceptanceProgress, SparseStep):
         Acceptance rate for which the step size is tuned.
     backend : "numpy", "jax" or JaxMatrices
         The library that computes the log-density and its gradient. With "jax" they are compiled for a device, which
-        takes some seconds, and is meant for accelerators; it has been tried on CPUs only.
+        takes some seconds, and is meant for accelerators.
     model, rng, initial_point, compile_kwargs, blocked
         The arguments of every PyMC step method.
 
