@@ -5,6 +5,7 @@ from __future__ import annotations
 import numpy as np
 import pymc as pm
 import pytest
+from scipy.cluster.vq import kmeans2
 
 import pmgp
 from pmgp.core.inducing import selection
@@ -32,6 +33,14 @@ def test_clusters_are_found(rng):
     found = cluster_centers(points, 3, rng)
     distances = np.linalg.norm(found[:, None] - centers, axis=-1)
     assert (distances.min(axis=0) < 0.1).all()
+
+
+def test_centers_are_those_of_scipy(rng):
+    points = rng.normal(size=(300, 3))
+    ours, theirs = (np.random.default_rng(seed) for seed in (5, 5))
+    expected, _ = kmeans2(points, 20, iter=20, minit="++", rng=theirs)
+    np.testing.assert_array_equal(cluster_centers(points, 20, ours), np.unique(expected, axis=0))
+    assert ours.uniform() == theirs.uniform()
 
 
 def test_clusters_that_lose_their_points_go_elsewhere(monkeypatch, rng):

@@ -12,6 +12,7 @@ from collections.abc import Callable
 
 import numpy as np
 from scipy.cluster.vq import kmeans2, vq
+from scipy.spatial.distance import cdist
 
 # Pivots below this share of the largest prior variance are rounding errors.
 NEGLIGIBLE = 1e-10
@@ -27,11 +28,24 @@ def cluster_centers(X: np.ndarray, m: int, rng: np.random.Generator, iterations:
     """
     with warnings.catch_warnings():
         warnings.simplefilter("ignore", UserWarning)
-        centers, _ = kmeans2(X, m, iter=iterations, minit="++", missing="warn", rng=rng)
+        centers, _ = kmeans2(X, dispersed(X, m, rng), iter=iterations, minit="matrix", missing="warn")
     centers = np.unique(centers, axis=0)
     while len(centers) < m:
         centers = np.vstack([centers, X[np.argmax(vq(X, centers)[1])]])
     return centers
+
+
+def dispersed(X: np.ndarray, m: int, rng: np.random.Generator) -> np.ndarray:
+    """Return m rows, each drawn with a probability in proportion to its squared distance from those before it.
+
+    These are the rows that SciPy's k-means++ draws with the same generator. It computes the distances from all of them
+    anew for each, and had not drawn 500 of 60,000 images after five minutes, where this takes half a minute.
+    """
+    chosen, nearest = [int(rng.integers(len(X)))], np.full(len(X), np.inf)
+    while len(chosen) < m:
+        nearest = np.minimum(nearest, cdist(X[chosen[-1:]], X, "sqeuclidean")[0])
+        chosen.append(int(np.searchsorted(np.cumsum(nearest / nearest.sum()), rng.uniform())))
+    return X[chosen]
 
 
 def largest_conditional_variances(
