@@ -15,18 +15,9 @@ from tests.selection import SEEN, mark_full
 # PyTensor records for each node of a graph where it was made, and no test asks for that.
 os.environ.setdefault("PYTENSOR_FLAGS", "traceback__limit=0")
 
-# Their algorithms leave the threads of BLAS to the caller, and so does PyMC's NUTS, which they are compared with.
-WITHOUT_THREADS_OF_THEIR_OWN = {
-    "approximations",
-    "blocks",
-    "estimators",
-    "exercises",
-    "gaussians",
-    "kernels",
-    "latent_updates",
-    "marginal",
-    "theta_updates",
-}
+# These are about the threads of BLAS. Elsewhere each test has one: the package limits them by itself, but what it is
+# compared with does not, and PyMC's draws beside another worker's took twice the processor time with two threads.
+ABOUT_THREADS = {"test_threads.py", "test_chain_threads.py"}
 
 
 def pytest_addoption(parser: pytest.Parser) -> None:
@@ -54,9 +45,8 @@ def pytest_collection_finish() -> None:
 
 
 @pytest.fixture(scope="module", autouse=True)
-def one_thread_for_each_test_worker(request):
-    """In the folders of the core; everything else limits threads by itself, and is tested to."""
-    with threads_limited(1 if request.path.parent.name in WITHOUT_THREADS_OF_THEIR_OWN else None):
+def one_thread_of_blas(request):
+    with threads_limited(None if request.path.name in ABOUT_THREADS else 1):
         yield
 
 

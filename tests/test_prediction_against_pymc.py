@@ -14,7 +14,7 @@ from pytensor.graph.traversal import ancestors
 
 import pmgp
 
-N, M, REPEATS = 12, 4, 500
+N, M, REPEATS = 12, 4, 300
 QUIETLY = {"random_seed": 11, "progressbar": False}
 
 

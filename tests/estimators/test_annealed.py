@@ -140,7 +140,7 @@ def test_chosen_particle_approaches_the_posterior(start):
     assert standard_errors_from(second, variance) < 4.0
 
 
-def conditional_batches(estimator: AnnealedImportanceSampling, steps: int = 20_000) -> np.ndarray:
+def conditional_batches(estimator: AnnealedImportanceSampling, steps: int = 12_000) -> np.ndarray:
     likelihood, q, _, _ = one_site_posterior()
     rng = np.random.default_rng(4)
     f = q.sample(rng, 1)[0]
@@ -190,9 +190,9 @@ def test_a_retained_particle_whose_path_runs_the_wrong_way_is_rejected(monkeypat
 
     monkeypatch.setattr(annealed, "_annealed", upwards)
     _, _, mean, variance = one_site_posterior()
-    batches = conditional_batches(AnnealedImportanceSampling("prior", (0.0, 0.3, 1.0), draws=2), 60_000)
+    batches = conditional_batches(AnnealedImportanceSampling("prior", (0.0, 0.3, 1.0), draws=2), 40_000)
     errors = [(batches.mean(axis=1), mean), (((batches - mean) ** 2).mean(axis=1), variance)]
-    assert max(standard_errors_from(*each) for each in errors) > 8.0
+    assert max(standard_errors_from(*each) for each in errors) > 6.0
 
 
 @pytest.mark.parametrize("n", [1, 2, 10, 100, 700, 2835])

@@ -113,10 +113,10 @@ def apart(one, other) -> list[float]:
 def test_counts_on_a_map_have_the_posterior_of_nuts():
     counts = np.random.default_rng(3).poisson(np.exp(0.5 + 0.7 * np.sin(AREA)))
     model = bym2(likelihood=lambda eta: pm.Poisson("y", pm.math.exp(eta), observed=counts))
-    settings = {"tune": 400, "chains": 2, "cores": 1, "progressbar": False, "random_seed": 1}
+    settings = {"chains": 2, "cores": 1, "progressbar": False, "random_seed": 1}
     with model:
-        ours = pm.sample(1600, step=pmgp.PseudoMarginal(), **settings)["posterior"].to_dataset()
-        nuts = pm.sample(500, target_accept=0.9, **settings)["posterior"].to_dataset()
+        ours = pm.sample(1000, tune=400, step=pmgp.PseudoMarginal(), **settings)["posterior"].to_dataset()
+        nuts = pm.sample(300, tune=300, target_accept=0.9, **settings)["posterior"].to_dataset()
     assert max(apart(ours, nuts)) < 1.7
     # A twin whose draws have the scales before the variables in them.
     structured = ours["phi"] * ours["sigma"] * np.sqrt(ours["rho"] / SCALE)

@@ -107,7 +107,7 @@ def test_v_given_known_hyperparameters_and_gaussian_noise_is_normal():
 
 
 SETTINGS = {"tune": 500, "draws": 1500, "random_seed": 5}
-SHORT, LONG = SETTINGS | {"draws": 500}, SETTINGS | {"draws": 4500}
+SHORT, LONG = SETTINGS | {"draws": 500}, SETTINGS | {"draws": 2800}
 
 
 def hamiltonian_moments(Z, settings):
