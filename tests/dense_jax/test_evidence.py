@@ -16,7 +16,7 @@ from pmgp.interface.importance.targets import MarginalTarget
 
 jax = pytest.importorskip("jax")
 from pmgp.core.dense_jax import programs  # noqa: E402
-from pmgp.interface.dense_jax import evidence  # noqa: E402
+from pmgp.interface.dense_jax import devices, evidence  # noqa: E402
 from pmgp.interface.model.observed_normal import observed_normal  # noqa: E402
 from pmgp.interface.steps.matrices import NUMPY  # noqa: E402
 from pmgp.steps import JaxMatrices  # noqa: E402
@@ -109,6 +109,22 @@ def test_memory_is_that_of_the_compiled_programs_and_known_before_the_work_begin
     monkeypatch.setattr(evidence, "memory_of", lambda device: 1e4)
     with pytest.raises(MemoryError, match="1e-05 GB are allowed"):
         pmgp.importance(model, backend="jax")
+
+
+@pytest.mark.parametrize(
+    ("said", "error", "words"),
+    [
+        ("RESOURCE_EXHAUSTED: Out of memory", MemoryError, "XLA_PYTHON_CLIENT_MEM_FRACTION"),
+        ("INTERNAL", jax.errors.JaxRuntimeError, "INTERNAL"),
+    ],
+)
+def test_a_program_that_cannot_be_compiled_for_want_of_memory_says_what_to_do(said, error, words):
+    class Lowered:
+        def compile(self):
+            raise jax.errors.JaxRuntimeError(said)
+
+    with pytest.raises(error, match=words):
+        devices.compiled(Lowered())
 
 
 def test_no_matrix_is_computed_on_the_host_while_programs_are_made():

@@ -52,9 +52,9 @@ def compiled(lowered: Any) -> Any:
         if "RESOURCE_EXHAUSTED" not in str(error):
             raise
         raise MemoryError(
-            "XLA cannot compile a program for matrices of this size in the memory that it has on the device. It takes "
-            "three quarters of it; set XLA_PYTHON_CLIENT_MEM_FRACTION=.95 before Python starts, use a device with more "
-            "memory, or inducing inputs (pmgp.gp.Sparse)"
+            "JAX's share of the device's memory is too small to compile a program for matrices of this size. "
+            "It is three quarters by default: set XLA_PYTHON_CLIENT_MEM_FRACTION=.95 before Python starts, use a "
+            "device with more memory, or inducing inputs (pmgp.gp.Sparse)"
         ) from error
 
 

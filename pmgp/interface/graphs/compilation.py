@@ -52,11 +52,11 @@ def _not_reduced(fgraph: Any, node: Any) -> list[Any] | None:
 
 
 def _clipped(fgraph: Any, node: Any) -> list[Any] | None:
-    """Clip by a minimum and a maximum, which NumPy has: PyTensor calls a function of Python's for each element."""
+    """Clip with functions of NumPy: PyTensor calls one of Python's for each element."""
     if not isinstance(node.op.scalar_op, ps.Clip):
         return None
     x, least, most = node.inputs
-    return [pt.maximum(pt.minimum(x, most), least).astype(node.outputs[0].dtype)]
+    return [pt.switch(x < least, least, pt.minimum(x, most)).astype(node.outputs[0].dtype)]
 
 
 MOST_TERMS = 31
