@@ -61,13 +61,15 @@ def test_last_steps_that_grow_are_refused():
     def ended(density, start):
         return polished(density, np.array([start]), density(np.array([start])))
 
-    assert ended(density, 2.0) is None
+    assert not ended(density, 2.0).converged
     assert len(thetas) == 3
+    assert_allclose(ended(density, 2.0).theta, 2.0)
+    assert_allclose(ended(density, 2.0).curvature, np.cosh(2.0) ** -2.0, rtol=2e-3)
 
     def half(theta):
         return density(theta) if theta > 0.0 else (-np.inf, np.zeros(1))
 
-    assert ended(half, 0.8) is None
+    assert not ended(half, 0.8).converged
     assert_allclose(ended(density, 0.3).theta, 0.0, atol=0.02)
 
 

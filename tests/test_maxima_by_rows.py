@@ -21,7 +21,7 @@ RNG = np.random.default_rng
 def small(monkeypatch):
     """As many observations as the tests have are taken for many."""
     monkeypatch.setattr(rows, "FEW", FEW)
-    monkeypatch.setattr(proposals, "FEW", FEW)
+    monkeypatch.setattr(proposals, "MANY", 4 * FEW)
     monkeypatch.setattr(rows, "SEARCHED", SEARCHED)
 
 
@@ -41,7 +41,7 @@ class Squares:
         """Return the log-density of a normal distribution, and its gradient."""
         return -0.5 * float((theta - 0.2) @ (theta - 0.2)), 0.2 - theta
 
-    def given(self, chosen):
+    def given(self, chosen, probed=False):
         """Return the posterior given some observations, whose evaluations are counted by their number."""
 
         def density(theta):
@@ -55,6 +55,8 @@ class Squares:
     def density(self):
         """The posterior given all observations."""
         return self.given(np.arange(N))
+
+    climbed = density
 
     def value(self, theta):
         """Return the log-density alone."""
@@ -137,8 +139,9 @@ def expected(regression):
 def component(regression, monkeypatch):
     """Return the only component of the proposal, and how many gradients given all observations it took."""
     (model, target), thetas = regression, []
-    density = target.density
-    monkeypatch.setattr(target, "density", lambda theta: (thetas.append(theta), density(theta))[1])
+    for name in ("density", "climbed"):
+        density = getattr(target, name)
+        monkeypatch.setattr(target, name, lambda theta, density=density: (thetas.append(theta), density(theta))[1])
     [found] = proposals.proposal_at_maxima(model, target, None, RNG(1), 0, None, False).components
     return found, len(thetas)
 

@@ -43,6 +43,8 @@ class Gammas:
     def density(self, theta: np.ndarray) -> tuple[float, np.ndarray]:
         return self.value(theta), SHAPE - np.exp(theta)
 
+    climbed = density
+
     def weighed(self, rng: np.random.Generator, theta: np.ndarray) -> Weighed:
         return Weighed(self.value(theta), None)
 

@@ -13,6 +13,7 @@ from pmgp.core.importance import (
     Refitted,
     SplitMixture,
     SplitStudent,
+    Start,
     all_maxima,
     dispersed,
     effective_size,
@@ -108,6 +109,23 @@ def test_climbs_end_where_there_is_no_density_or_no_maximum():
 MIXTURE = SplitMixture.about(found())
 
 
+def test_a_climb_goes_on_where_it_seemed_to_end_on_a_flat_side(monkeypatch):
+    """A guess of a large curvature makes short steps along the second axis, on which the maximum is three away."""
+
+    def tailed(theta):
+        first, second = theta[0], theta[1] - 3.0
+        value = -0.5 * first**2 - np.log1p(second**2)
+        return value, np.array([-first, -2.0 * second / (1.0 + second**2)])
+
+    def reached():
+        return all_maxima(tailed, [], [Start(np.zeros(2), np.diag([1.0, 1e-3]))])
+
+    [one] = reached()
+    assert_allclose(one.student.center, [0.0, 3.0], atol=0.05)
+    monkeypatch.setattr(maxima, "MOST_CLIMBS", 1)
+    assert reached() == []
+
+
 def test_the_mixture_is_that_of_its_components_with_shares_by_laplace_s_method():
     order = [int(np.linalg.norm(CENTERS - one.center, axis=1).argmin()) for one in MIXTURE.components]
     assert_allclose(np.exp(MIXTURE.log_shares), SHARES[order], atol=0.01)
@@ -185,6 +203,8 @@ class TwoNormals:
         logs = np.log(self.shares) - 0.5 * (theta - self.centers) ** 2 - 0.5 * np.log(2.0 * np.pi)
         value = np.logaddexp.reduce(logs)
         return value, np.array([np.exp(logs - value) @ (self.centers - theta)])
+
+    climbed = density
 
     def value(self, theta):
         return self.density(theta)[0]

@@ -132,16 +132,18 @@ class IterativeDensity:
         """Return log p(theta) on the unconstrained scale, and its gradient."""
         return self._theta_prior(theta), self._theta_prior.gradient(theta)
 
-    def of_rows(self, rows: np.ndarray) -> Density:
+    def of_rows(self, rows: np.ndarray, probed: bool = False) -> Density:
         """Return log p(theta) plus the log-density of some observations, and its gradient, from factorizations.
 
-        The numbers of the observations differ. Raises ModelError if tiles are computed from a covariance function.
+        The numbers of the observations differ. If the gradient is `probed`, it is an estimate, in less time. Raises
+        ModelError if tiles are computed from a covariance function.
         """
         if not isinstance(self._covariance, BlockedCovariance):
             raise ModelError(
                 "tiles from JaxTiles(cov_func=...) have no density of some observations: leave cov_func out"
             )
-        evidence = NormalEvidence.of_rows(self._y, self._covariance, rows)
+        exact = NormalEvidence.of_rows(self._y, self._covariance, rows)
+        evidence = exact.probed() if probed else exact
 
         def density(theta: np.ndarray) -> tuple[float, np.ndarray]:
             return with_prior(theta, self._theta_prior, evidence)

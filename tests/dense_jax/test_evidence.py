@@ -12,6 +12,7 @@ import pytest
 from numpy.testing import assert_allclose
 
 import pmgp
+from pmgp.interface.importance import targets as importance_targets
 from pmgp.interface.importance.targets import MarginalTarget
 
 jax = pytest.importorskip("jax")
@@ -54,6 +55,15 @@ def test_evidences_and_gradients_are_numpy_s(kernel, monkeypatch):
     monkeypatch.setattr(programs, "_log_normal", lambda factor, squares: -0.5 * squares)
     *_, twin = targets(model)
     assert abs(twin.value(theta) - value) > 1.0
+
+
+def test_estimated_gradients_are_numpy_s(monkeypatch):
+    monkeypatch.setattr(importance_targets, "MANY", N)
+    numpy, found = targets(observations())
+    theta = numpy.theta.initial + 0.1
+    for own, expected in zip(found.climbed(theta), numpy.climbed(theta), strict=True):
+        assert_allclose(own, expected, rtol=1e-8)
+    assert np.abs(found.climbed(theta)[1] - found.density(theta)[1]).max() > 1e-3
 
 
 def test_an_indefinite_covariance_gets_numpy_s_jitter_or_has_no_density():

@@ -162,12 +162,11 @@ def fixed_points_after_one_iteration(patch: pytest.MonkeyPatch) -> None:
 
 
 class Twin(NamedTuple):
-    """A mistake, the operator that makes it, the target of `targets.py` that shows it, and how many times the draws."""
+    """A mistake, the operator that makes it, and the target of `targets.py` that shows it."""
 
     breaks: Callable[[pytest.MonkeyPatch], None]
     operator: Any
     target: str
-    lengthened: int = 1
 
 
 TWINS = [
@@ -185,6 +184,6 @@ TWINS = [
     Twin(prior_counted_twice, MetropolisUpdate("autoregressive"), "skewed_pair"),
     Twin(autoregression_towards_zero, MetropolisUpdate("autoregressive"), "conjugate"),
     Twin(prior_not_counted, MetropolisUpdate("random_walk"), "conjugate"),
-    Twin(momenta_without_their_normalizing_constant, RiemannianUpdate("local", max_leapfrog=1), "skewed_single", 2),
+    Twin(momenta_without_their_normalizing_constant, RiemannianUpdate("local", max_leapfrog=1), "skewed_single"),
     Twin(fixed_points_after_one_iteration, RiemannianUpdate("local", max_leapfrog=1), "skewed_single"),
 ]

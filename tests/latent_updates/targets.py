@@ -34,9 +34,9 @@ class Target(NamedTuple):
         """A prior that nobody has factorized yet."""
         return DensePrior(self.mean, self.covariance.copy(order="F"))
 
-    def distance(self, operator: Any, seed: int = 1, lengthened: int = 1) -> float:
+    def distance(self, operator: Any, seed: int = 1) -> float:
         """Largest distance of the operator's averages from the truth, in standard errors."""
-        draws = path(operator, self.prior(), self.likelihood, lengthened * length_of(operator), seed)
+        draws = path(operator, self.prior(), self.likelihood, length_of(operator), seed)
         return largest_distance(self.statistics(draws), self.truth)
 
 

@@ -12,6 +12,7 @@ import numpy as np
 import pytest
 
 from pmgp.core.gaussians import DensePrior
+from pmgp.core.latent_updates import EllipticalSliceUpdate, MetropolisUpdate
 from tests.confirmation import confirmed
 from tests.latent_updates.broken import TWINS
 from tests.latent_updates.cases import MODELS, OPERATORS, Model, name_of, shortened
@@ -46,14 +47,14 @@ def cautious_step_size(operator: Any, model: Model, rng: np.random.Generator, f:
     return tune(operator, rng, target, f, 300)[1].frozen / 2.0
 
 
-def chain_statistics(operator: Any, model: Model, seed: int) -> np.ndarray:
+def chain_statistics(operator: Any, model: Model, seed: int, steps: int) -> np.ndarray:
     """The successive-conditional simulator."""
     rng = np.random.default_rng(seed)
     prior = DensePrior(MEAN, COVARIANCE.copy(order="F"))
     f = prior.sample(rng, 1)[0]
     step_size = cautious_step_size(operator, model, rng, f)
     y, target_of = model.draw(rng, f), targets_of(operator, prior, model.likelihood)
-    path = np.empty((shortened(operator, STEPS), 2, 3))
+    path = np.empty((shortened(operator, steps), 2, 3))
     for row in path:
         target = target_of(y)
         point = operator.init(target, f)
@@ -65,17 +66,24 @@ def chain_statistics(operator: Any, model: Model, seed: int) -> np.ndarray:
     return statistics(path[:, 0], path[:, 1])
 
 
-def z_score(operator: Any, model: Model, seed: int = 1) -> float:
-    return largest_distance(chain_statistics(operator, model, seed), *independent_statistics(model))
+def z_score(operator: Any, model: Model, seed: int = 1, steps: int = STEPS) -> float:
+    return largest_distance(chain_statistics(operator, model, seed, steps), *independent_statistics(model))
 
 
 def pairs() -> list[Any]:
-    """Each operator with two models, and each model with half of the operators."""
-    return [
-        pytest.param(operator, MODELS[(place + shift) % len(MODELS)])
-        for place, operator in enumerate(OPERATORS)
-        for shift in (0, 1)
-    ]
+    """Each operator with two models; those with derivatives without ordinal labels, where these take long.
+
+    Implicit steps take longest where data are volatile.
+    """
+    logit, cox, volatility, ordinal = MODELS
+    found = []
+    for place, operator in enumerate(OPERATORS):
+        plain = isinstance(operator, EllipticalSliceUpdate | MetropolisUpdate)
+        first = (logit, cox, volatility)[place % 3]
+        second = ordinal if plain else (cox, volatility, logit)[place % 3]
+        implicit = getattr(operator, "metric", "") == "local"
+        found += [pytest.param(operator, model) for model in ((logit, cox) if implicit else (first, second))]
+    return found
 
 
 @pytest.mark.parametrize(("operator", "model"), pairs(), ids=lambda one: getattr(one, "name", None) or name_of(one))
@@ -87,7 +95,7 @@ REJECTED = {
     "ellipse_forgets_the_mean": "cox",
     "sites_not_divided_out": "volatility",
     "proposals_taken_for_symmetric": "logit",
-    "mass_matrix_term_forgotten": "ordinal",
+    "mass_matrix_term_forgotten": "cox",
     "prior_counted_twice": "logit",
     "prior_not_counted": "volatility",
 }
@@ -98,4 +106,4 @@ FIRST = {twin.breaks.__name__: twin for twin in reversed(TWINS)}
 def test_a_broken_twin_is_rejected(mistake, name, monkeypatch):
     (model,) = (model for model in MODELS if model.name == name)
     FIRST[mistake].breaks(monkeypatch)
-    assert z_score(FIRST[mistake].operator, model) > 2.0 * BOUND
+    assert z_score(FIRST[mistake].operator, model, steps=STEPS // 2) > 2.0 * BOUND

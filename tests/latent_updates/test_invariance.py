@@ -50,4 +50,4 @@ def test_moments(operator, target):
 def test_a_broken_twin_is_rejected(twin: Twin, monkeypatch):
     target = getattr(targets, twin.target)()
     twin.breaks(monkeypatch)
-    assert target.distance(twin.operator, lengthened=twin.lengthened) > BOUND
+    assert target.distance(twin.operator) > BOUND

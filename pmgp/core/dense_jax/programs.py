@@ -72,12 +72,18 @@ def log_normal(mean: Any, covariance: Any, y: Any, jitter: Any) -> Any:
     return _log_normal(factor, jnp.square(whitened).sum())
 
 
-def evidence_bars(mean: Any, covariance: Any, y: Any, jitter: Any) -> tuple[Any, Any, Any]:
-    """Return log N(y|m, C) with its gradients in m, (n,), and in C, both triangles."""
+def evidence_bars(mean: Any, covariance: Any, y: Any, jitter: Any, signs: Any = None) -> tuple[Any, Any, Any]:
+    """Return log N(y|m, C) with its gradients in m, (n,), and in C, both triangles.
+
+    With `signs` (n, k), of independent probes, the gradient in C is an estimate.
+    """
     factor = _factor_with(covariance, jitter)
     weighted = _solved(factor, (y - mean)[:, None])[:, 0]
-    triangle = inverse_of_triangle(factor, _smallest(factor))
-    bar = 0.5 * (jnp.outer(weighted, weighted) - triangle.T @ triangle)
+    if signs is None:
+        root = inverse_of_triangle(factor, _smallest(factor))
+    else:
+        root = triangular_solve(factor, signs, left_side=True, lower=True, transpose_a=True).T / signs.shape[1] ** 0.5
+    bar = 0.5 * (jnp.outer(weighted, weighted) - root.T @ root)
     # The jitter grows with the mean variance.
     bar = bar + jitter * jnp.trace(bar) / len(y) * jnp.eye(len(y))
     return _log_normal(factor, weighted @ (y - mean)), weighted, bar

@@ -12,7 +12,7 @@ from typing import NamedTuple
 
 import numpy as np
 
-from pmgp.core.importance.peak import Density, Polished, polished, student_at
+from pmgp.core.importance.peak import Density, Polished, polished, scale_at, student_at
 from pmgp.core.importance.quasi_newton import Reached, near_maximum
 from pmgp.core.importance.split_student import SplitStudent
 
@@ -23,6 +23,8 @@ DISPERSED = 2.5
 CLOSE, SHARE = 1.0, 0.3
 # A maximum that is lower than the highest known one by more than this is left out, in nats.
 LOWEST = 8.0
+# Most climbs from one starting point, each with the curvature at the end of the one before.
+MOST_CLIMBS = 4
 
 
 class Maximum(NamedTuple):
@@ -78,13 +80,23 @@ class _Climbs:
 
     def end_from(self, start: Start) -> Maximum | None:
         """Return the maximum, or None if it is known, or is not found."""
-        near = near_maximum(self._density, start.theta, start.inverse, self._homeward)
-        found = None if near is None else self._last_steps(near)
+        found = self._reached(start)
         if found is None:
             return None
         value = self._value(found.theta)
         new = np.isfinite(value) and not any(_distance(one, found.theta) < CLOSE for one in self._known)
         return Maximum(value, student_at(found.theta, found.curvature)) if new else None
+
+    def _reached(self, start: Start) -> Polished | None:
+        """Return the maximum that a climb reaches, perhaps after others from where it seemed to end."""
+        for _ in range(MOST_CLIMBS):
+            near = near_maximum(self._density, *start, self._homeward)
+            found = None if near is None else self._last_steps(near)
+            if found is None or found.converged:
+                return found
+            # BFGS has not seen that some direction is flat, which differences show.
+            start = Start(found.theta, scale_at(found.curvature))
+        return None
 
     def _last_steps(self, near: Reached) -> Polished | None:
         if not self._differences:

@@ -111,23 +111,25 @@ def _symmetric(columns: list[np.ndarray]) -> np.ndarray:
 
 
 class Polished(NamedTuple):
-    """A maximum from Newton's method: `theta` (dimension,), and `curvature` (dimension, dimension) near it."""
+    """A maximum from Newton's method: `theta` (dimension,), and `curvature` (dimension, dimension) near it.
+
+    If it has not `converged`, theta is where the method began, and the curvature is there.
+    """
 
     theta: np.ndarray
     curvature: np.ndarray
+    converged: bool = True
 
 
-def polished(
-    density: Density, theta: np.ndarray, there: tuple[float, np.ndarray], step: float = STEP
-) -> Polished | None:
+def polished(density: Density, start: np.ndarray, there: tuple[float, np.ndarray], step: float = STEP) -> Polished:
     """Make the last steps to a maximum that is near: they have one curvature, from one-sided differences.
 
     This takes one gradient for each direction, and one for each step but the first: `there` has the log-density and its
-    gradient at `theta`. The result is None where the steps do not become shorter, or lead to where there is no density.
+    gradient at the start. It has not converged where steps do not become shorter, or lead to where there is no density.
 
-    Raises ValueError if a gradient next to `theta` is not finite.
+    Raises ValueError if a gradient next to the start is not finite.
     """
-    value, gradient = there
+    theta, (value, gradient) = start, there
     found = _symmetric([(gradient - density(theta + shift)[1]) / step for shift in step * np.eye(len(theta))])
     scale, farthest = scale_at(found), np.inf
     for _ in range(MOST_STEPS):
@@ -135,12 +137,12 @@ def polished(
         distance = float(np.sqrt(move @ gradient / len(theta)))
         # Where there is no density, the gradient may be zero, as at a maximum.
         if not np.isfinite(value) or not distance < farthest:
-            return None
+            break
         theta, farthest = theta + move, SHORTER * distance
         if distance < CLOSE:
             return Polished(theta, found)
         value, gradient = density(theta)
-    return None
+    return Polished(start, found, converged=False)
 
 
 def student_at(theta: np.ndarray, curvature: np.ndarray) -> SplitStudent:

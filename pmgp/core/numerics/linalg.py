@@ -12,7 +12,7 @@ from functools import lru_cache
 from math import isfinite
 
 import numpy as np
-from scipy.linalg.blas import dsymm, dsymv, dsyr, dsyr2, dtrmm, dtrmv, dtrsm
+from scipy.linalg.blas import dsymm, dsymv, dsyr, dsyr2, dsyrk, dtrmm, dtrmv, dtrsm
 from scipy.linalg.lapack import dlauum, dpotrf, dpotrs, dtrtrs
 
 from pmgp.core.numerics.compiled.loading import compiled
@@ -189,6 +189,11 @@ def add_outer(a: np.ndarray, x: np.ndarray, y: np.ndarray | None = None) -> np.n
     if y is None:
         return dsyr(0.5, x, lower=1, a=a, overwrite_a=1)
     return dsyr2(0.5, x, y, lower=1, a=a, overwrite_a=1)
+
+
+def sum_of_squares(x: np.ndarray, scale: float) -> np.ndarray:
+    """Return the lower triangle of ``scale x x'`` for `x` of shape (n, k); Fortran order."""
+    return dsyrk(scale, x, lower=1)
 
 
 def symmetrized(a: np.ndarray) -> np.ndarray:

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from copy import copy
 from functools import cached_property
 from typing import Any, NamedTuple, Self
 
@@ -11,13 +12,14 @@ from pmgp.core.dense_jax.programs import evidence_bars, in_double, log_normal, p
 from pmgp.core.gaussians.dense import RELATIVE_JITTERS
 from pmgp.interface.dense_jax.covariance import JaxCovariance
 from pmgp.interface.dense_jax.devices import PLENTY, OfOneProcess, compiled, memory_of
+from pmgp.interface.model.normal_evidence import probes_of
 from pmgp.interface.model.observed_normal import ObservedNormal
 
 
 class _Programs(NamedTuple):
     """Compiled functions of theta, the model's data, y and a relative jitter.
 
-    `value`: log N(y|m, C); `bars`: the same, with its gradients in m and C.
+    `value`: log N(y|m, C); `bars`: the same, with its gradients in m and C, the latter estimated if there are probes.
     """
 
     value: Any
@@ -33,7 +35,7 @@ class JaxEvidence(OfOneProcess):
     def __init__(self, parts: ObservedNormal, device: str | None = None) -> None:
         super().__init__()
         self._covariance = JaxCovariance(parts.mean, parts.covariance, parts.theta, device)
-        self._y = parts.y
+        self._y, self._probed = parts.y, False
 
     @classmethod
     def within(cls, parts: ObservedNormal, device: str | None, memory: float | None) -> Self:
@@ -55,10 +57,16 @@ class JaxEvidence(OfOneProcess):
     def with_gradient(self, theta: np.ndarray) -> tuple[float, np.ndarray]:
         """Return log p(y|theta) with its gradient; minus infinity if C is indefinite."""
         for jitter in (0.0, *RELATIVE_JITTERS):
-            value, mean_bar, covariance_bar = self._call(self._programs.bars, theta, jitter)
+            value, mean_bar, covariance_bar = self._call(self._programs.bars, theta, jitter, self._signs)
             if np.isfinite(float(value)):
                 return float(value), self._covariance.pullback(theta, covariance_bar, np.array(mean_bar))
         return -np.inf, np.zeros_like(theta)
+
+    def probed(self) -> Self:
+        """Return the same function with gradients that are estimated, in less time."""
+        found = copy(self)
+        found._probed = True
+        return found
 
     @in_double
     def needed(self, theta: np.ndarray) -> int:
@@ -68,8 +76,12 @@ class JaxEvidence(OfOneProcess):
         taken = [one.temp_size_in_bytes + one.output_size_in_bytes for one in programs]
         return max(*taken, 8 * len(self._y) ** 2 + self._covariance.temporary(theta))
 
-    def _call(self, function: Any, theta: np.ndarray, jitter: float) -> Any:
-        return function(*self._covariance.at(theta), self._y, jitter)
+    def _call(self, function: Any, theta: np.ndarray, *given: Any) -> Any:
+        return function(*self._covariance.at(theta), self._y, *given)
+
+    @cached_property
+    def _signs(self) -> np.ndarray | None:
+        return probes_of(len(self._y)) if self._probed else None
 
     @cached_property
     def _programs(self) -> _Programs:
@@ -78,7 +90,7 @@ class JaxEvidence(OfOneProcess):
         def value(theta: Any, data: tuple[Any, ...], y: Any, jitter: Any) -> Any:
             return log_normal(*moments(theta, data), y, jitter)
 
-        def bars(theta: Any, data: tuple[Any, ...], y: Any, jitter: Any) -> Any:
-            return evidence_bars(*moments(theta, data), y, jitter)
+        def bars(theta: Any, data: tuple[Any, ...], y: Any, jitter: Any, signs: Any = None) -> Any:
+            return evidence_bars(*moments(theta, data), y, jitter, signs)
 
         return _Programs(program()(value), program()(bars))

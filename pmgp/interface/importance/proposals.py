@@ -14,8 +14,8 @@ import pymc as pm
 
 from pmgp.core.importance import Maximum, SplitMixture, all_maxima, curvature, dispersed, peak, student_at
 from pmgp.interface.importance.progress import shown
-from pmgp.interface.importance.rows import FEW, Rows
-from pmgp.interface.importance.targets import MarginalTarget, Target
+from pmgp.interface.importance.rows import Rows
+from pmgp.interface.importance.targets import MANY, MarginalTarget, Target
 from pmgp.interface.iterative_evidence import IterativeDensity
 from pmgp.interface.model.latent_gaussian import ModelError
 from pmgp.interface.model.points import value_point
@@ -52,7 +52,7 @@ def _rows(
     model: pm.Model, target: Target, rng: np.random.Generator, compile_kwargs: dict[str, Any] | None
 ) -> Rows | None:
     """Return the posteriors of some of many multivariate normal observations; None for other models."""
-    if not isinstance(target, MarginalTarget) or target.size < 4 * FEW:
+    if not isinstance(target, MarginalTarget) or target.size < MANY:
         return None
     try:
         density = IterativeDensity(model, compile_kwargs=compile_kwargs)

@@ -28,14 +28,15 @@ SEARCHED = 4_000
 class Rows:
     """The posteriors given some observations, in an order at random.
 
-    - `given`: the numbers of some observations -> the log-density of theta given these, with its gradient
+    - `given`: the numbers of some observations -> the log-density of theta given these, with its gradient, which is
+      estimated if it is `probed`
     - `log_prior`: the part of these densities that does not depend on observations
     - `target`: the posterior given all of them
     """
 
     def __init__(
         self,
-        given: Callable[[np.ndarray], Density],
+        given: Callable[..., Density],
         log_prior: Density,
         target: MarginalTarget,
         rng: np.random.Generator,
@@ -59,7 +60,7 @@ class Rows:
 
     def _searched(self, theta: np.ndarray, climbing: bool, climbs: int | None, progressbar: bool) -> list[Maximum]:
         """Return all maxima that climbs find given the first of `sizes`."""
-        given_few, size = self._density(FEW), self._sizes[0]
+        given_few, size = self._given(self._order[:FEW]), self._sizes[0]
         at = peak(given_few, theta).theta if climbing else theta
         start = self._scaled(at, curvature(given_few, at), size / FEW)
         with self._shown(size, progressbar) as density:
@@ -80,8 +81,8 @@ class Rows:
         return shown(self._density(size), f"Maxima given {size} observations", progressbar)
 
     def _density(self, size: int) -> Density:
-        """Return the posterior given the first observations."""
-        return self._target.density if size == self._target.size else self._given(self._order[:size])
+        """Return the posterior given the first observations, for climbs."""
+        return self._target.climbed if size == self._target.size else self._given(self._order[:size], probed=True)
 
     def _value(self, size: int) -> Callable[[np.ndarray], float] | None:
         """Return the density without its gradient, if it is given all observations."""

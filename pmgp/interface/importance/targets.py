@@ -21,6 +21,9 @@ from pmgp.interface.model.normal_evidence import with_prior
 from pmgp.interface.model.observed_normal import observed_normal
 from pmgp.interface.steps.matrices import NUMPY, Matrices, NumpyMatrices
 
+# Observations for which maxima are followed from those given some of them.
+MANY = 1_000
+
 
 class Weighed(NamedTuple):
     """One value of theta with an unbiased estimate of its posterior density.
@@ -43,6 +46,9 @@ class Target(Protocol):
 
     def density(self, theta: np.ndarray) -> tuple[float, np.ndarray]:
         """Return log p(theta) p(y|theta), perhaps approximate, and its gradient; not finite for zero densities."""
+
+    def climbed(self, theta: np.ndarray) -> tuple[float, np.ndarray]:
+        """Return the same, with a gradient that may be an estimate that suffices for climbs."""
 
     def value(self, theta: np.ndarray) -> float:
         """Return the log-density alone, perhaps approximate; minus infinity where it is zero."""
@@ -85,6 +91,8 @@ class LatentTarget:
             return -np.inf, np.zeros_like(theta)
         return evaluation.log_screen, screen_gradient(self._evaluate, evaluation)
 
+    climbed = density
+
     def value(self, theta: np.ndarray) -> float:
         """Return the log of p(theta) and the approximate p(y|theta)."""
         value = self._evaluate(theta, None).log_screen
@@ -126,10 +134,15 @@ class MarginalTarget:
         self.theta, self._theta_prior = parts.theta, parts.theta_prior
         self._evidence = matrices.evidence(str(observed.name), parts)
         self.by_numpy, self.size = isinstance(matrices, NumpyMatrices), len(parts.y)
+        self._climbed = self._evidence if self.size < MANY else self._evidence.probed()
 
     def density(self, theta: np.ndarray) -> tuple[float, np.ndarray]:
         """Return log p(theta) p(y|theta), with its gradient."""
         return with_prior(theta, self._theta_prior, self._evidence)
+
+    def climbed(self, theta: np.ndarray) -> tuple[float, np.ndarray]:
+        """Return the same; for many observations, probes estimate the gradient."""
+        return with_prior(theta, self._theta_prior, self._climbed)
 
     def evidence(self, theta: np.ndarray) -> tuple[float, np.ndarray]:
         """Return log p(y|theta) with its gradient; minus infinity if the covariance is indefinite."""

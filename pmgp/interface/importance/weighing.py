@@ -103,7 +103,7 @@ class Weighing:
         words = "Looking for other maxima"
         with (
             threads_limited(suitable_threads(self.target.size)),
-            shown(self.target.density, words, self._progressbar) as density,
+            shown(self.target.climbed, words, self._progressbar) as density,
         ):
 
             def extended(theta: np.ndarray) -> SplitMixture:

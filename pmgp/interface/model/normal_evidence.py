@@ -14,6 +14,8 @@ from pmgp.interface.model.latent_prior import LatentPrior
 from pmgp.interface.model.observed_normal import ObservedNormal
 from pmgp.interface.model.theta_prior import ThetaPrior
 
+PROBES = 128
+
 
 class NormalEvidence:
     """The function from theta to log N(y|m, C).
@@ -59,10 +61,39 @@ class NormalEvidence:
         if prior is None:
             return -np.inf, np.zeros_like(theta)
         weighted = prior.solve(self._y - prior.mean)
-        # Here (a a' - C^-1) / 2 overwrites the inverse, whose elements above the diagonal are arbitrary.
-        with np.errstate(all="ignore"):
-            covariance_bar = linalg.add_outer(np.multiply(prior.inverse, -0.5, out=prior.inverse), weighted)
+        covariance_bar = linalg.add_outer(self._minus_half_inverse(prior), weighted)
         return prior.log_density(self._y), self._pullback(theta, covariance_bar, weighted)
+
+    def probed(self) -> ProbedEvidence:
+        """Return the same function with gradients that are estimated, in less time."""
+        return ProbedEvidence(self._y, self._moments, self._pullback)
+
+    @staticmethod
+    def _minus_half_inverse(prior: DensePrior) -> np.ndarray:
+        """Return -C^-1 / 2 in place of the inverse; its elements above the diagonal are arbitrary."""
+        with np.errstate(all="ignore"):
+            return np.multiply(prior.inverse, -0.5, out=prior.inverse)
+
+
+class ProbedEvidence(NormalEvidence):
+    """The evidence, with gradients in which probes estimate tr(C^-1 dC): they take a value's time and a third more.
+
+    With C = L L' and vectors z of independent signs, u = L^-T z has E u u' = C^-1. For k probes, the variance of an
+    element of the gradient is at most I / k, where I is the Fisher information, so that maxima are off by about
+    1 / sqrt(k) posterior deviations in each direction. All gradients have the same probes, so that their differences
+    vary less. The value is exact.
+    """
+
+    @staticmethod
+    def _minus_half_inverse(prior: DensePrior) -> np.ndarray:
+        """Return an estimate of -C^-1 / 2, its lower triangle."""
+        probes = linalg.triangular_solve(prior.factor, probes_of(len(prior.mean)), transpose=True)
+        return linalg.sum_of_squares(probes, -0.5 / PROBES)
+
+
+def probes_of(size: int) -> np.ndarray:
+    """Return independent signs, the same at each call: (size, PROBES), in Fortran order."""
+    return np.random.default_rng(0).choice([-1.0, 1.0], (PROBES, size)).T
 
 
 class EvidenceFunction(Protocol):
@@ -73,6 +104,9 @@ class EvidenceFunction(Protocol):
 
     def with_gradient(self, theta: np.ndarray) -> tuple[float, np.ndarray]:
         """Return log p(y|theta) with its gradient; minus infinity if the covariance is indefinite."""
+
+    def probed(self) -> EvidenceFunction:
+        """Return the same function with gradients that suffice for a climb, if they take less time."""
 
 
 def with_prior(theta: np.ndarray, prior: ThetaPrior, evidence: EvidenceFunction) -> tuple[float, np.ndarray]:
