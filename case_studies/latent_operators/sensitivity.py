@@ -22,7 +22,7 @@ from case_studies.tools.scale import Scale
 from case_studies.tools.sensitivity import complete
 from case_studies.tools.stream import stream
 
-__all__ = ["LARGE", "LOCAL", "LOG_VARIANCE", "SLOW", "SMALL", "SMALLER", "Question", "questions", "run"]
+__all__ = ["BETWEEN", "LARGE", "LOCAL", "LOG_VARIANCE", "SLOW", "SMALL", "SMALLER", "Question", "questions", "run"]
 
 SHORT = Scale("sensitivity", 2013, 1, 1500, 4000, (4000,), 2)
 LONG = Scale("sensitivity", 2013, 1, 2500, 20_000, (20_000,), 5)
@@ -40,8 +40,8 @@ RATES = {
 SMALL, LARGE = 100, 400
 """Numbers of points. With the larger one only what differs from the article's figures runs again."""
 SLOW = (("MH v1", "LCX"), ("MH v1", "ORD"), ("MH v2", "LCX"))
-LOG_VARIANCE, SMALLER = 2.0, 1.0
-"""Logarithm of the variance of f: the article's, and a smaller one."""
+LOG_VARIANCE, BETWEEN, SMALLER = 2.0, 1.5, 1.0
+"""Logarithm of the variance of f: the article's, and smaller ones."""
 
 LOCAL = ("MH v1", "MH v2", "SMMALA", "ELL-SS")
 FEW = 2
@@ -87,6 +87,11 @@ def questions() -> list[Question]:
     large += [
         Question(LARGE, 10, dataset, model, name, 0.0, SMALLER)
         for (name, model), dataset in product(varied, range(FEW))
+    ]
+    large += [Question(LARGE, 10, dataset, "LRG", "SMMALA", 0.0, SMALLER) for dataset in range(FEW)]
+    large += [
+        Question(LARGE, 10, dataset, "LCX", name, 0.0, BETWEEN)
+        for name, dataset in product(("HMC v1", "HMC v2"), range(FEW))
     ]
     return [*tuned, *slow, *smaller, *large]
 
