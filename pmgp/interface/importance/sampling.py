@@ -61,8 +61,8 @@ def importance(
     the proposal is a mixture of t distributions, one about each of those that are found. Weights show nothing of a
     maximum that no climb finds and no draw is near.
 
-    For 1,000 or more multivariate normal observations, climbs follow gradients that random probes estimate, in less
-    than half of the time. For more than 4,000, maxima are looked for given some observations, chosen at random, 2,000
+    For 1,000 or more multivariate normal observations, climbs follow gradients that random probes estimate, in about
+    half of the time. For more than 4,000, maxima are looked for given some observations, chosen at random, 2,000
     or more. They are followed to twice as many, and so on, so that few gradients are given all observations. A maximum
     that only more observations show is not found, unless a draw is near it.
 

@@ -76,7 +76,7 @@ class NormalEvidence:
 
 
 class ProbedEvidence(NormalEvidence):
-    """The evidence, with gradients in which probes estimate tr(C^-1 dC): they take a value's time and a third more.
+    """The evidence, with gradients in which probes estimate tr(C^-1 dC), in about half of the time.
 
     With C = L L' and vectors z of independent signs, u = L^-T z has E u u' = C^-1. For k probes, the variance of an
     element of the gradient is at most I / k, where I is the Fisher information, so that maxima are off by about
