@@ -1,4 +1,4 @@
-"""How large the study is: quick, or as much of the article's as one core does in a quarter of an hour."""
+"""How large the study is: quick, or as much of the article's as one core does in three quarters of an hour."""
 
 from __future__ import annotations
 
@@ -72,7 +72,7 @@ class Scale:
 SCALES = {
     "quick": Scale("quick", 2021, (50,), (1,), 1, (1000, 10_000), 0.2, 2.5e8, (1, 7), 1000, 3000, 2000),
     "paper": Scale(
-        "paper", 2021, (50, 200, 500), (1, 2, 3, 4), 3, (1000, 10_000, 100_000), 1.0, 2e9,
+        "paper", 2021, (50, 200, 500), (1, 2, 3, 4), 3, (1000, 10_000, 30_000, 100_000, 300_000, 1_000_000), 1.0, 4e9,
         (1, 2, 3, 4, 5, 6, 7, 8, 9), 2000, 10_000, 10_000,
     ),
 }  # fmt: skip
