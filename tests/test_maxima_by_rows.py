@@ -8,7 +8,7 @@ import pytest
 from numpy.testing import assert_allclose
 
 from pmgp.core.importance import curvature, peak, student_at
-from pmgp.interface.importance import proposals, rows
+from pmgp.interface.importance import proposals, rows, targets
 from pmgp.interface.importance.rows import Rows
 from pmgp.interface.importance.targets import MarginalTarget
 from pmgp.interface.model.latent_gaussian import ModelError
@@ -35,7 +35,7 @@ class Squares:
     size, by_numpy = N, True
 
     def __init__(self):
-        self.y, self.gradients = 1.5 + noisy(), {}
+        self.y, self.gradients, self.probed = 1.5 + noisy(), {}, set()
 
     def log_prior(self, theta):
         """Return the log-density of a normal distribution, and its gradient."""
@@ -43,6 +43,7 @@ class Squares:
 
     def given(self, chosen, probed=False):
         """Return the posterior given some observations, whose evaluations are counted by their number."""
+        self.probed |= {len(chosen)} if probed else set()
 
         def density(theta):
             self.gradients[len(chosen)] = self.gradients.get(len(chosen), 0) + 1
@@ -95,6 +96,14 @@ def test_other_libraries_than_numpy_have_matrices_for_all_observations_only(monk
     alone.by_numpy = False
     maxima_of(halves, 0), maxima_of(alone, 0)
     assert [list(target.gradients) for target in (halves, alone)] == [[FEW, 50, 100, N], [FEW, 50, N]]
+
+
+def test_gradients_are_estimated_but_for_few_observations():
+    """The maxima given few of them are found by L-BFGS, whose line searches need exact gradients."""
+    target = Squares()
+    maxima_of(target)
+    assert target.probed == {SEARCHED}
+    assert set(target.gradients) == {FEW, SEARCHED, N}
 
 
 def test_climbs_begin_with_the_curvature_in_proportion_to_the_number_of_observations():
@@ -157,6 +166,16 @@ def test_few_gradients_are_given_all_observations(regression, expected, monkeypa
     assert deviations_apart(found, expected) < 0.2
     ratio = np.linalg.solve(expected.axes, found.axes)
     assert_allclose(np.linalg.svd(ratio, compute_uv=False), 1.0, atol=0.4)
+
+
+def test_estimated_gradients_lead_to_the_maximum(regression, expected, monkeypatch):
+    """They put it off by a tenth of a deviation in each direction."""
+    monkeypatch.setattr(targets, "MANY", 4 * FEW)
+    model = regression[0]
+    target = MarginalTarget(model, model["y"])
+    monkeypatch.setattr(target, "density", None)
+    [found] = proposals.proposal_at_maxima(model, target, None, RNG(1), 0, None, False).components
+    assert 1e-3 < deviations_apart(found, expected) < 0.6
 
 
 @pytest.mark.parametrize(

@@ -10,6 +10,7 @@ from numpy.testing import assert_allclose, assert_array_equal
 from pmgp.core.numerics import linalg
 from pmgp.interface.importance import targets
 from pmgp.interface.importance.targets import MarginalTarget
+from pmgp.interface.iterative_evidence import IterativeDensity
 from pmgp.interface.model import normal_evidence
 from pmgp.interface.model.normal_evidence import PROBES, probes_of
 from tests.finite_differences import central_differences
@@ -81,6 +82,12 @@ def test_a_twin_that_solves_with_the_factor_itself_is_biased(target, monkeypatch
     expected = target.density(THETA)[1]
     monkeypatch.setattr(linalg, "triangular_solve", lambda factor, b, transpose=False: solve(factor, b))
     assert largest_bias(gradients_by(target, monkeypatch), expected) > 2.0 * BOUND
+
+
+def test_those_given_rows_are_the_same(model, target):
+    given = IterativeDensity(model).of_rows(np.arange(N), probed=True)
+    for own, expected in zip(given(THETA), target.climbed(THETA), strict=True):
+        assert_allclose(own, expected, rtol=1e-8)
 
 
 def test_few_observations_have_exact_gradients(model):

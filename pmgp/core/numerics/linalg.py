@@ -191,7 +191,7 @@ def add_outer(a: np.ndarray, x: np.ndarray, y: np.ndarray | None = None) -> np.n
     return dsyr2(0.5, x, y, lower=1, a=a, overwrite_a=1)
 
 
-def sum_of_squares(x: np.ndarray, scale: float) -> np.ndarray:
+def sum_of_outer(x: np.ndarray, scale: float) -> np.ndarray:
     """Return the lower triangle of ``scale x x'`` for `x` of shape (n, k); Fortran order."""
     return dsyrk(scale, x, lower=1)
 

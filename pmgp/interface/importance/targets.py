@@ -21,7 +21,7 @@ from pmgp.interface.model.normal_evidence import with_prior
 from pmgp.interface.model.observed_normal import observed_normal
 from pmgp.interface.steps.matrices import NUMPY, Matrices, NumpyMatrices
 
-# Observations for which maxima are followed from those given some of them.
+# From so many observations on, maxima are looked for from those given some of them, along estimated gradients.
 MANY = 1_000
 
 
@@ -48,7 +48,7 @@ class Target(Protocol):
         """Return log p(theta) p(y|theta), perhaps approximate, and its gradient; not finite for zero densities."""
 
     def climbed(self, theta: np.ndarray) -> tuple[float, np.ndarray]:
-        """Return the same, with a gradient that may be an estimate that suffices for climbs."""
+        """Return the density with a gradient that may be an estimate, good enough for climbs."""
 
     def value(self, theta: np.ndarray) -> float:
         """Return the log-density alone, perhaps approximate; minus infinity where it is zero."""
@@ -141,7 +141,7 @@ class MarginalTarget:
         return with_prior(theta, self._theta_prior, self._evidence)
 
     def climbed(self, theta: np.ndarray) -> tuple[float, np.ndarray]:
-        """Return the same; for many observations, probes estimate the gradient."""
+        """Return the density; for many observations, probes estimate its gradient."""
         return with_prior(theta, self._theta_prior, self._climbed)
 
     def evidence(self, theta: np.ndarray) -> tuple[float, np.ndarray]:

@@ -88,7 +88,7 @@ class ProbedEvidence(NormalEvidence):
     def _minus_half_inverse(prior: DensePrior) -> np.ndarray:
         """Return an estimate of -C^-1 / 2, its lower triangle."""
         probes = linalg.triangular_solve(prior.factor, probes_of(len(prior.mean)), transpose=True)
-        return linalg.sum_of_squares(probes, -0.5 / PROBES)
+        return linalg.sum_of_outer(probes, -0.5 / PROBES)
 
 
 def probes_of(size: int) -> np.ndarray:
