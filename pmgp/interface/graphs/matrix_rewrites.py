@@ -19,6 +19,8 @@ from pytensor.graph.rewriting.utils import rewrite_graph
 from pytensor.tensor.elemwise import CAReduce, Elemwise
 from pytensor.tensor.variable import TensorVariable
 
+from pmgp.interface.graphs.remembered import remembered
+
 INCLUDED = ("merge", "canonicalize", "local_check_parameter_to_ninf_switch", "stabilize", "specialize")
 # These ask what is known of matrices, such as their symmetry: a sixth of the time, with nothing to gain here.
 EXCLUDED = (
@@ -29,6 +31,7 @@ EXCLUDED = (
 )
 
 
+@remembered
 def rewritten(outputs: list[TensorVariable], rearranged: bool) -> list[TensorVariable]:
     """Return the outputs of an equivalent graph that takes less time.
 

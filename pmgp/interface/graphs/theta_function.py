@@ -16,19 +16,20 @@ from pytensor.tensor.variable import TensorVariable
 from pmgp.interface.graphs.compilation import Compiler
 from pmgp.interface.graphs.numpy_graph import NumpyGraph
 from pmgp.interface.graphs.numpy_operations import UnsupportedGraphError
+from pmgp.interface.graphs.remembered import remembered
 
 # Operations whose results share memory with their inputs.
 VIEWS = (DimShuffle, Subtensor, ScalarFromTensor, TensorFromScalar)
 REMEMBERED = 2
 
 
+@remembered
 def simplified(outputs: list[TensorVariable], exclude: tuple[str, ...] = ()) -> list[TensorVariable]:
     """Return equivalent graphs of few and accurate operations, not fused, in which none is repeated."""
     return rewrite_graph(
         outputs,
         include=("canonicalize", "stabilize", "specialize", "merge"),
         exclude=("local_pow_to_nested_squaring", *exclude),
-        clone=True,
     )
 
 

@@ -25,7 +25,7 @@ from pytensor.tensor.subtensor import Subtensor
 from pytensor.tensor.variable import TensorVariable
 
 from pmgp.core.inducing import Derivatives, Sites, WhitenedConditional
-from pmgp.interface.graphs.compilation import INTERPRETED
+from pmgp.interface.graphs.compilation import AS_WRITTEN
 from pmgp.interface.graphs.numerical import NumericalFunction
 from pmgp.interface.model.latent_gaussian import ModelError
 from pmgp.interface.sparse.process import OBSERVATIONS, WHITENED
@@ -79,7 +79,7 @@ class SparseParts:
     def _check(self, model: pm.Model, whole: TensorVariable, point: dict[str, np.ndarray]) -> None:
         """Compare the latent values with those of the model's own graph, at some v."""
         v = np.random.default_rng(0).standard_normal(self.shape)
-        function = model.compile_fn(whole, inputs=model.value_vars, mode=INTERPRETED, on_unused_input="ignore")
+        function = model.compile_fn(whole, inputs=model.value_vars, mode=AS_WRITTEN, on_unused_input="ignore")
         expected = function(point | {self.latent_name: v.reshape(point[self.latent_name].shape)})
         _, conditional = self.at(self.theta_of(point))
         if not np.allclose(conditional.latent(v), expected, rtol=1e-6, atol=1e-8):
