@@ -108,9 +108,11 @@ def given_latent(seed: int, n: int, d: int, dataset: int, model: str) -> Problem
     return Problem(pymc_model, uniform, lambda rng, prior: data.f.copy(), derivatives=True)
 
 
-def given_whitened(seed: int, n: int, d: int, dataset: int, model: str) -> Problem:
-    """p(theta|nu, y): Table 4. Nu is the one that made the data."""
-    data, observe = _simulated(seed, n, d, dataset, model)
+def given_whitened(
+    seed: int, n: int, d: int, dataset: int, model: str, variance: float = simulation.VARIANCE
+) -> Problem:
+    """p(theta|nu, y): Table 4. Nu is the one that made the data, with a variance of f."""
+    data, observe = _simulated(seed, n, d, dataset, model, variance)
     nu = DensePrior(np.zeros(n), data.covariance.copy(order="F")).whiten(data.f)
     return Problem(covariance_model(data.X, observe), uniform, lambda rng, prior: prior.unwhiten(nu), derivatives=True)
 

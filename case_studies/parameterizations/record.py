@@ -49,27 +49,52 @@ def _table(cells: pd.DataFrame, number: int) -> Entry:
         extent=[Share.counted(there, wanted, "methods on a data set")],
         made=made_by(there),
         numbers=_numbers(there, number),
-        remarks=[_joint()] if number == 5 else [],
-        files=[PAPER, SENSITIVITY] if number == 5 else [PAPER],
+        remarks=REMARKS.get(number, list)(),
+        files=[PAPER, SENSITIVITY] if number in REMARKS else [PAPER],
     )
 
 
-def _joint() -> Remark:
+def _joint() -> list[Remark]:
     """Return what KHR gives on other data sets, whose mean over ten the article prints."""
-    lines = results.read("sensitivity")
-    given, smaller = (lines.loc[lines["log_variance"] == value, "ess_ar"] for value in LOG_VARIANCES)
-    theirs = of_article(5).loc[("LRG", "KHR", "n = 100, d = 2")]
-    return Remark(
-        f"the article's is a mean over ten data sets, with a deviation of {theirs['ess_sd']:.0f}; ours is of one, on "
-        "which Laplace's approximation is so far from the posterior that some chains stay where they are. One chain "
-        f"on each of {len(given)} other data sets has {_list(given)}; on data simulated with a variance of f of exp(1) "
-        f"in place of exp(2), where the approximation is closer, {_list(smaller)}.",
-        {"method": ["KHR"], "block": ["n = 100, d = 2"]},
+    remarks = []
+    for d in (2, 10):
+        count, given, smaller = _sensitivity(5, "KHR", d)
+        block = f"n = 100, d = {d}"
+        deviation = of_article(5).xs(("LRG", "KHR", block))["ess_sd"]
+        text = (
+            f"the article's is a mean over ten data sets, with a deviation of {deviation:.0f}. On some of ours "
+            "Laplace's approximation is so far from the posterior that chains stay where they are. One chain on each "
+            f"of {count} data sets has {given}; on data simulated with a variance of f of exp(1) in place of "
+            f"exp(2), where the approximation is closer, {smaller}."
+        )
+        remarks.append(Remark(text, {"method": ["KHR"], "block": [block]}))
+    return remarks
+
+
+def _whitened() -> list[Remark]:
+    """Return what Metropolis-Hastings gives where the variance of f is smaller."""
+    count, given, smaller = _sensitivity(4, "MH", 10)
+    text = (
+        "the variance of f in the article's data seems to be smaller than the exp(2) that it gives, as in Table 2. One "
+        f"chain on each of {count} data sets has {given}; with a variance of exp(1), {smaller}."
     )
+    return [Remark(text, {"model": ["VLT"], "method": ["MH"], "block": ["n = 100, d = 10"]})]
+
+
+REMARKS = {4: _whitened, 5: _joint}
+
+
+def _sensitivity(table: int, method: str, d: int) -> tuple[int, str, str]:
+    """Return the number of data sets, and effective sizes with the article's variance of f and with a smaller one."""
+    lines = results.read("sensitivity")
+    lines = lines[(lines["table"] == table) & (lines["method"] == method) & (lines["d"] == d)]
+    given, smaller = (lines.loc[lines["log_variance"] == value, "ess_ar"] for value in LOG_VARIANCES)
+    return len(given), _list(given), _list(smaller)
 
 
 def _list(sizes: pd.Series) -> str:
-    return " and ".join(f"{size:,.0f}" for size in sizes)
+    *first, last = [f"{size:,.0f}" for size in sizes]
+    return f"{', '.join(first)} and {last}"
 
 
 def _numbers(cells: pd.DataFrame, number: int) -> Numbers:

@@ -1,7 +1,7 @@
-"""Why a cell of Table 5 differs: ``python -m case_studies.parameterizations.sensitivity`` runs chains.
+"""Why cells of Tables 4 and 5 differ: ``python -m case_studies.parameterizations.sensitivity`` runs chains.
 
-KHR depends on how good Laplace's approximation is, which gets worse with the variance of f. So it runs on several data
-sets, simulated with the article's variance and with a smaller one, the priors and all else being the same.
+They run on several data sets, simulated with the article's variance of f and with a smaller one, the priors and all
+else being the same. KHR depends on how good Laplace's approximation is, which gets worse with that variance.
 """
 
 from __future__ import annotations
@@ -11,7 +11,7 @@ from typing import Any, NamedTuple
 
 import numpy as np
 
-from case_studies.parameterizations import problems, results, study
+from case_studies.parameterizations import results, study
 from case_studies.parameterizations.study import SIMULATED, Cell
 from case_studies.tools.chain import run_chain
 from case_studies.tools.provenance import made_by
@@ -21,16 +21,19 @@ from case_studies.tools.stream import stream
 
 __all__ = ["LOG_VARIANCES", "Question", "questions", "run"]
 
-SCALE = Scale("sensitivity", 2013, 1, 5000, 20_000, (20_000,), 2)
+SCALE = Scale("sensitivity", 2013, 1, 5000, 20_000, (20_000,), 4)
 LOG_VARIANCES = (2.0, 1.0)
 """Logarithm of the variance of f: the article's, and a smaller one."""
 
-METHOD, N, D, MODEL = "KHR", 100, 2, "LRG"
+N = 100
+CELLS = [(5, 2, "LRG", "KHR"), (5, 10, "LRG", "KHR"), (4, 10, "VLT", "MH")]
+"""Table, number of inputs, model and method of what differs."""
 
 
 class Question(NamedTuple):
-    """A method on one data set, which was simulated with a variance of f."""
+    """A cell on one data set, which was simulated with a variance of f."""
 
+    table: int
     n: int
     d: int
     dataset: int
@@ -41,16 +44,18 @@ class Question(NamedTuple):
 
 def questions() -> list[Question]:
     """All of them."""
-    places = product(range(SCALE.datasets), LOG_VARIANCES)
-    return [Question(N, D, dataset, MODEL, METHOD, log_variance) for dataset, log_variance in places]
+    return [
+        Question(table, N, d, dataset, model, method, log_variance)
+        for (table, d, model, method), dataset, log_variance in product(CELLS, range(SCALE.datasets), LOG_VARIANCES)
+    ]
 
 
 def run(question: Question) -> dict[str, Any]:
     """One chain, from where the study's chains start."""
-    n, d, dataset, model, method, log_variance = question
-    problem = problems.jointly(SCALE.seed, n, d, dataset, model, float(np.exp(log_variance)))
-    cell = Cell(5, SIMULATED, n, d, dataset, model, method, "identity")
-    rng = stream(SCALE.seed, "sensitivity", *map(str, question))
+    table, n, d, dataset, model, method, log_variance = question
+    problem = study.PROBLEMS[table](SCALE.seed, n, d, dataset, model, float(np.exp(log_variance)))
+    cell = Cell(table, SIMULATED, n, d, dataset, model, method, "identity")
+    rng = stream(SCALE.seed, "sensitivity", *map(str, question[1:]))
     found = run_chain(rng, study.sampler(cell, problem), problem, problem.start(rng), SCALE)
     kept = {"acceptance": found["acceptance"], "ess_ar": found["ess_autoregressive"], "seconds": found["seconds"]}
     return question._asdict() | {"tune": SCALE.tune, "draws": SCALE.draws} | kept | made_by(found)
