@@ -55,17 +55,17 @@ def _table(cells: pd.DataFrame, number: int) -> Entry:
 
 
 def _joint() -> list[Remark]:
-    """Return what KHR gives on other data sets, whose mean over ten the article prints."""
+    """Return what KHR gives on several data sets; the article prints the mean over ten."""
     remarks = []
-    for d in (2, 10):
+    for d, conclusion in ((2, ""), (10, " Chains that move have about the article's.")):
         count, given, smaller = _sensitivity(5, "KHR", d)
         block = f"n = 100, d = {d}"
         deviation = of_article(5).xs(("LRG", "KHR", block))["ess_sd"]
         text = (
-            f"the article's is a mean over ten data sets, with a deviation of {deviation:.0f}. On some of ours "
-            "Laplace's approximation is so far from the posterior that chains stay where they are. One chain on each "
-            f"of {count} data sets has {given}; on data simulated with a variance of f of exp(1) in place of "
-            f"exp(2), where the approximation is closer, {smaller}."
+            f"the article's is a mean over ten data sets, with a deviation of {deviation:.0f}; ours is of one, on "
+            "which Laplace's approximation is so far from the posterior that some chains hardly move. One chain on "
+            f"each of {count} data sets has {given}; on data simulated with a variance of f of exp(1) in place of "
+            f"exp(2), {smaller}.{conclusion}"
         )
         remarks.append(Remark(text, {"method": ["KHR"], "block": [block]}))
     return remarks
@@ -93,7 +93,7 @@ def _sensitivity(table: int, method: str, d: int) -> tuple[int, str, str]:
 
 
 def _list(sizes: pd.Series) -> str:
-    *first, last = [f"{size:,.0f}" for size in sizes]
+    *first, last = [f"{size:,.0f}" if size >= 10.0 else f"{size:.1f}" for size in sizes]
     return f"{', '.join(first)} and {last}"
 
 

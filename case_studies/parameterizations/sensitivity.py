@@ -55,6 +55,7 @@ def run(question: Question) -> dict[str, Any]:
     table, n, d, dataset, model, method, log_variance = question
     problem = study.PROBLEMS[table](SCALE.seed, n, d, dataset, model, float(np.exp(log_variance)))
     cell = Cell(table, SIMULATED, n, d, dataset, model, method, "identity")
+    # The method tells the table.
     rng = stream(SCALE.seed, "sensitivity", *map(str, question[1:]))
     found = run_chain(rng, study.sampler(cell, problem), problem, problem.start(rng), SCALE)
     kept = {"acceptance": found["acceptance"], "ess_ar": found["ess_autoregressive"], "seconds": found["seconds"]}

@@ -1,13 +1,14 @@
 """Rewritten graphs, kept for the next graph with the same operations and the same numbers.
 
-Rewriting takes about a millisecond for each node. One model is taken apart each time it is sampled, maximized or used
-for predictions, and models that are built by one function differ only in the names of their variables.
+Rewriting takes about a millisecond for each node. Several functions take the same model apart, and a model that is
+built again differs from the first only in the identity of its variables.
 """
 
 from __future__ import annotations
 
 from collections import OrderedDict
 from collections.abc import Callable, Hashable
+from functools import wraps
 from hashlib import blake2b
 from typing import Any, NamedTuple
 
@@ -19,15 +20,17 @@ from pytensor.tensor.variable import TensorVariable
 Rewriter = Callable[..., list[TensorVariable]]
 
 KEPT = 32
-# Bytes of a graph's constants. PyTensor folds distances between constant inputs, which should not outlive their model.
+# Bytes of a graph's constants. PyTensor computes what depends on constants alone; large results should not be kept.
 LARGEST = 2**20
+# Constants other than arrays whose `repr` tells all of them; that of a sparse matrix does not.
+PLAIN = (type(None), bool, int, float, slice, np.generic)
 
 
 class _Entry(NamedTuple):
-    """Roots and constants of a graph that has been rewritten, and the outputs of the new graph on these roots."""
+    """Constants of a graph that has been rewritten, and the new graph on roots that stand for those of any other."""
 
-    roots: list[Variable]
     constants: list[Constant]
+    roots: list[Variable]
     outputs: list[Variable]
 
 
@@ -40,6 +43,7 @@ def remembered(rewrite: Rewriter) -> Rewriter:
     Its other arguments must be hashable. The graph that it is given is a copy, which it may change.
     """
 
+    @wraps(rewrite)
     def rewritten(outputs: list[TensorVariable], *settings: Any) -> list[TensorVariable]:
         roots = [root for root in graph_inputs(outputs) if not isinstance(root, Constant)]
         constants = _constants(outputs)
@@ -53,7 +57,9 @@ def remembered(rewrite: Rewriter) -> Rewriter:
             new = rewrite(_copy(outputs, roots, roots), *settings)
             if _size(_constants(new)) > LARGEST:
                 return new
-            entry = _Entry(roots, constants, _copy(new, roots, roots))
+            # Shared variables, and with them the data of a model, must not be kept.
+            standing = [root.type() for root in roots]
+            entry = _Entry(constants, standing, _copy(new, roots, standing))
             _keep(key, entry)
         return _copy(entry.outputs, entry.roots, roots)
 
@@ -85,15 +91,22 @@ def _structure(outputs: list[Any], roots: list[Variable], digests: dict[Constant
 
 
 def _digest(constant: Constant) -> bytes:
-    """Return a few bytes that tell the type and the value of a constant."""
+    """Return a few bytes that tell the type, the shape of an array included, and the value of a constant."""
     data = constant.data
     content = np.ascontiguousarray(data).tobytes() if isinstance(data, np.ndarray) else repr(data).encode()
-    return blake2b(repr((constant.type, np.shape(data))).encode() + content, digest_size=16).digest()
+    return blake2b(repr(constant.type).encode() + content, digest_size=16).digest()
 
 
 def _constants(outputs: list[Any]) -> list[Constant]:
     return [value for value in dict.fromkeys(ancestors(outputs)) if isinstance(value, Constant)]
 
 
-def _size(constants: list[Constant]) -> int:
-    return sum(constant.data.nbytes for constant in constants if isinstance(constant.data, np.ndarray))
+def _size(constants: list[Constant]) -> float:
+    """Return the bytes of constants, which are infinite where one of them has no digest."""
+    return sum(_bytes(constant.data) for constant in constants)
+
+
+def _bytes(data: Any) -> float:
+    if isinstance(data, np.ndarray):
+        return data.nbytes
+    return 0.0 if isinstance(data, PLAIN) else np.inf
