@@ -32,7 +32,7 @@ EXCLUDED = (
 
 
 @remembered
-def rewritten(outputs: list[TensorVariable], rearranged: bool) -> list[TensorVariable]:
+def rewritten(outputs: list[TensorVariable], *, rearranged: bool) -> list[TensorVariable]:
     """Return the outputs of an equivalent graph that takes less time.
 
     If they may be `rearranged`, sums and products are taken in another order, which changes the last digits.

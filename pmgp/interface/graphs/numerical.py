@@ -35,7 +35,7 @@ class NumericalFunction:
 
     def __init__(self, inputs: list[TensorVariable], outputs: list[TensorVariable], rearranged: bool = False) -> None:
         with untraced():
-            outputs = rewritten(outputs, rearranged)
+            outputs = rewritten(outputs, rearranged=rearranged)
         self._graph = NumpyGraph(inputs, outputs, _call, retain=True)
         self._at_rest = Compiler().as_written([], self._graph.fixed)
         self.refresh_data()

@@ -40,21 +40,21 @@ _entries: OrderedDict[Hashable, _Entry] = OrderedDict()
 def remembered(rewrite: Rewriter) -> Rewriter:
     """Let a function that rewrites a list of outputs do so once for graphs of the same operations and numbers.
 
-    Its other arguments must be hashable. The graph that it is given is a copy, which it may change.
+    Its other arguments are given by name and must be hashable. Its graph is a copy, which it may change.
     """
 
     @wraps(rewrite)
-    def rewritten(outputs: list[TensorVariable], *settings: Any) -> list[TensorVariable]:
+    def rewritten(outputs: list[TensorVariable], **settings: Hashable) -> list[TensorVariable]:
         roots = [root for root in graph_inputs(outputs) if not isinstance(root, Constant)]
         constants = _constants(outputs)
         if _size(constants) > LARGEST:
-            return rewrite(_copy(outputs, roots, roots), *settings)
+            return rewrite(_copy(outputs, roots, roots), **settings)
         digests = [_digest(constant) for constant in constants]
-        key = (rewrite, settings, _structure(outputs, roots, dict(zip(constants, digests, strict=True))))
+        key = (rewrite, tuple(settings.items()), _structure(outputs, roots, dict(zip(constants, digests, strict=True))))
         entry = _entries.get(key)
         # Arrays may have been changed where they lie.
         if entry is None or [_digest(constant) for constant in entry.constants] != digests:
-            new = rewrite(_copy(outputs, roots, roots), *settings)
+            new = rewrite(_copy(outputs, roots, roots), **settings)
             if _size(_constants(new)) > LARGEST:
                 return new
             # Shared variables, and with them the data of a model, must not be kept.

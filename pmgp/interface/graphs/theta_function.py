@@ -24,7 +24,7 @@ REMEMBERED = 2
 
 
 @remembered
-def simplified(outputs: list[TensorVariable], exclude: tuple[str, ...] = ()) -> list[TensorVariable]:
+def simplified(outputs: list[TensorVariable], *, exclude: tuple[str, ...] = ()) -> list[TensorVariable]:
     """Return equivalent graphs of few and accurate operations, not fused, in which none is repeated."""
     return rewrite_graph(
         outputs,

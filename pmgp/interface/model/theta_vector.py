@@ -125,7 +125,7 @@ class ThetaVector:
             return None
         outputs, theta = self.write(outputs)
         try:
-            return NumpyFunction(inputs, theta, simplified(outputs, UNROLLED), self.compile_function)
+            return NumpyFunction(inputs, theta, simplified(outputs, exclude=UNROLLED), self.compile_function)
         except UnsupportedGraphError:
             return None
 
