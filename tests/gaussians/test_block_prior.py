@@ -70,8 +70,8 @@ def test_gradients_in_the_covariances_are_the_diagonal_blocks(blocks, dense):
 
 def test_changes_of_the_covariances_are_changes_of_the_diagonal_blocks(blocks, dense):
     changes = np.array([[covariance() for _ in range(VECTORS)] for _ in range(2)])
-    whole = [block_diag(*change) for change in changes]
-    found, expected = blocks.unwhitening_change(X, changes[0]), dense.unwhitening_change(X, whole[0])
+    whole = np.array([block_diag(*change) for change in changes])
+    found, expected = blocks.unwhitening_changes(X, changes), dense.unwhitening_changes(X, whole)
     assert_allclose(found, expected, rtol=1e-10, atol=1e-12)
     means = RNG.normal(size=(2, SITES * VECTORS))
     found, expected = blocks.fisher_information(means, changes), dense.fisher_information(means, whole)

@@ -278,7 +278,7 @@ def test_what_it_cannot_do_is_refused_in_words(estimator, message):
         lambda prior, x: prior.unwhiten(x),
         lambda prior, x: prior.pull(x),
         lambda prior, x: prior.unwhitening_gradient(x, x),
-        lambda prior, x: prior.unwhitening_change(x, x),
+        lambda prior, x: prior.unwhitening_changes(x, x),
         lambda prior, x: prior.fisher_information(x, x),
         lambda prior, x: prior.precision_factor(x),
         lambda prior, x: prior.scaled(2.0),

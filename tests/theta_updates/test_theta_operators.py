@@ -41,23 +41,24 @@ class LogGamma:
     """Two independent logs of gamma variables, sheared: skewed, and correlated. The metric is that of the first one."""
 
     shear = np.array([[1.0, 0.0], [1.2, 1.0]])
+    inverse = np.linalg.inv(shear)
 
     def draw(self, rng: np.random.Generator) -> np.ndarray:
         return self.shear @ np.log(rng.gamma(SHAPE))
 
     def at(self, position: np.ndarray, gradient: bool = False) -> Point:
-        z = np.linalg.solve(self.shear, position)
-        log_density = float(SHAPE @ z - np.exp(z).sum())
-        slope = np.linalg.solve(self.shear.T, SHAPE - np.exp(z)) if gradient else NOT_COMPUTED
+        z = self.inverse @ position
+        terms = np.exp(z)
+        log_density = float(SHAPE @ z - terms.sum())
+        slope = (SHAPE - terms) @ self.inverse if gradient else NOT_COMPUTED
         return Point(position, log_density, "payload", slope)
 
     def gradient(self, position: np.ndarray) -> np.ndarray:
         return self.at(position, gradient=True).gradient
 
     def with_metric(self, point: Point, known: Point | None = None) -> Point:
-        z = np.linalg.solve(self.shear, point.position)
-        inverse = np.linalg.inv(self.shear)
-        metric = inverse.T @ np.diag(0.3 + np.exp(z)) @ inverse
+        scale = 0.3 + np.exp(self.inverse @ point.position)
+        metric = (self.inverse.T * scale) @ self.inverse
         return point._replace(metric_factor=np.asfortranarray(np.linalg.cholesky(metric)))
 
 

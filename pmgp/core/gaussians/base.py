@@ -242,8 +242,8 @@ class Prior(Gaussian):
         """Return the bar for K of a function whose gradient in f = m + L nu is g."""
         self._lacks("gradient of its coordinates in theta", "a random walk for theta")
 
-    def unwhitening_change(self, nu: np.ndarray, change: Any) -> np.ndarray:
-        """Return the change of L nu for a change of K: (n,)."""
+    def unwhitening_changes(self, nu: np.ndarray, changes: Any) -> np.ndarray:
+        """Return the change of L nu for each of p changes of K: (p, n)."""
         self._lacks("derivatives of its coordinates in theta", "a transition of theta without a metric tensor")
 
     def fisher_information(self, means: np.ndarray, covariances: Iterable[Any]) -> np.ndarray:

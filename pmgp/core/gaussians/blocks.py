@@ -127,10 +127,10 @@ class BlockPrior(HeldCovariances):
         blocks = zip(self.parts, self._split(nu), self._split(gradient), strict=True)
         return np.array([part.unwhitening_gradient(x, g) for part, x, g in blocks])
 
-    def unwhitening_change(self, nu: np.ndarray, change: np.ndarray) -> np.ndarray:
-        """Return the change of L nu for a change of the K_c: (C n,) and (C, n, n) -> (C n,)."""
-        blocks = zip(self.parts, self._split(nu), change, strict=True)
-        return np.concatenate([part.unwhitening_change(x, by) for part, x, by in blocks])
+    def unwhitening_changes(self, nu: np.ndarray, changes: np.ndarray) -> np.ndarray:
+        """Return the change of L nu for each of p changes of the K_c: (C n,) and (p, C, n, n) -> (p, C n)."""
+        blocks = zip(self.parts, self._split(nu), changes.swapaxes(0, 1), strict=True)
+        return np.concatenate([part.unwhitening_changes(x, by) for part, x, by in blocks], axis=1)
 
     def fisher_information(self, means: np.ndarray, covariances: Iterable[np.ndarray]) -> np.ndarray:
         """Return the Fisher information about parameters: the sum of those of the parts.

@@ -197,9 +197,9 @@ class DensePrior(HeldCovariance):
         """Return the gradient in K, both triangles, of a function whose gradient in f = m + L nu is g."""
         return linalg.cholesky_pullback(self.factor, gradient, nu)
 
-    def unwhitening_change(self, nu: np.ndarray, change: np.ndarray) -> np.ndarray:
-        """Return the change of L nu for a symmetric change of K: (n, n) -> (n,)."""
-        return linalg.cholesky_pushforward(self.factor, change, nu)
+    def unwhitening_changes(self, nu: np.ndarray, changes: np.ndarray) -> np.ndarray:
+        """Return the change of L nu for each of p symmetric changes of K: (p, n, n) -> (p, n)."""
+        return linalg.cholesky_pushforward(self.factor, changes, nu)
 
     def fisher_information(self, means: np.ndarray, covariances: Iterable[np.ndarray]) -> np.ndarray:
         """Return the Fisher information of N(m, K) about parameters, from the derivatives of m and K in each of them.

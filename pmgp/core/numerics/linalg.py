@@ -8,11 +8,10 @@ symmetric matrix with vectors, which dominate the cost of iterative methods.
 
 from __future__ import annotations
 
-from functools import lru_cache
 from math import isfinite
 
 import numpy as np
-from scipy.linalg.blas import dsymm, dsymv, dsyr, dsyr2, dsyrk, dtrmm, dtrmv, dtrsm
+from scipy.linalg.blas import dsymm, dsymv, dsyr, dsyr2, dsyrk, dtrmm, dtrmv
 from scipy.linalg.lapack import dlauum, dpotrf, dpotrs, dtrtrs
 
 from pmgp.core.numerics.compiled.loading import compiled
@@ -21,8 +20,6 @@ from pmgp.core.numerics.ledger import record
 # Columns handled at a time by `scaled_plus_identity`: 64 columns of a lower triangle stay in the second-level
 # cache, and skipping the upper triangle halves the work.
 BLOCK = 64
-# Up to this number of rows, the places of the lower triangle are kept: making them takes a tenth of a pullback.
-KEPT_TRIANGLE = 512
 
 
 class NotPositiveDefiniteError(np.linalg.LinAlgError):
@@ -57,42 +54,46 @@ def cholesky(a: np.ndarray, *, overwrite: bool = False) -> np.ndarray:
 def cholesky_pullback(factor: np.ndarray, cotangent: np.ndarray, vector: np.ndarray) -> np.ndarray:
     """Return the gradient with respect to A = L L' of a function of L x, in reverse mode.
 
-    With g the gradient with respect to L x, the cotangent of L is the lower triangle of g x', and that of A is
-    L^-T S L^-1 / 2, where S is symmetric with the lower triangle of (L' g) x'. L' times the lower triangle of g x' has
-    the same lower triangle, so no product of matrices is needed. Counted as one factorization.
+    With g the gradient with respect to L x, and h = L' g, it is the sum of h_r (u_r s_r' + s_r u_r') / 2 over the rows
+    that :func:`_rows_and_sums` returns: the adjoint of :func:`cholesky_pushforward`. Counted as one factorization.
 
     `factor` (n, n): L; `cotangent` (n,): g; `vector` (n,): x.
 
     Returns both triangles of the symmetric matrix: (n, n).
     """
     record("cholesky")
-    outer = np.multiply.outer(triangular_product(factor, cotangent, transpose=True), vector)
-    below = _lower_triangle(len(factor)) if len(factor) <= KEPT_TRIANGLE else np.tri(len(factor), dtype=bool)
-    symmetric = np.where(below, outer, outer.T).T
-    half = dtrsm(0.5, factor, symmetric, lower=1, trans_a=1, overwrite_b=1)
-    return dtrsm(1.0, factor, half, side=1, lower=1, overwrite_b=1)
+    rows, sums = _rows_and_sums(factor, vector)
+    sums *= 0.5 * triangular_product(factor, cotangent, transpose=True)[:, None]
+    half = dtrmm(1.0, rows, sums, lower=1, trans_a=1, overwrite_b=1)
+    return half + half.T
 
 
-@lru_cache(maxsize=16)
-def _lower_triangle(n: int) -> np.ndarray:
-    below = np.tri(n, dtype=bool)
-    below.flags.writeable = False
-    return below
+def cholesky_pushforward(factor: np.ndarray, tangents: np.ndarray, vector: np.ndarray) -> np.ndarray:
+    """Return dL x for A = L L' and each of several changes dA.
 
+    It is L P x, where P is the lower half of L^-1 dA L^-T with half its diagonal. Element r of P x is u_r' dA s_r, with
+    the rows that :func:`_rows_and_sums` returns. Counted as one factorization each.
 
-def cholesky_pushforward(factor: np.ndarray, tangent: np.ndarray, vector: np.ndarray) -> np.ndarray:
-    """Return DL x for A = L L' and a change dA: L P x, P the lower half of L^-1 dA L^-T with half its diagonal.
+    `factor` (n, n): L; `tangents` (p, n, n): the symmetric dA; `vector` (n,): x.
 
-    Counted as one factorization.
-
-    `factor`, `tangent` (n, n): L and the symmetric dA; `vector` (n,): x.
-
+    Returns a (p, n) array.
     """
-    record("cholesky")
-    half = dtrsm(1.0, factor, tangent, lower=1)
-    whitened = dtrsm(1.0, factor, half, side=1, lower=1, trans_a=1, overwrite_b=1)
-    np.einsum("ii->i", whitened)[:] *= 0.5
-    return triangular_product(factor, triangular_product(np.asfortranarray(whitened), vector))
+    record("cholesky", len(tangents))
+    rows, sums = _rows_and_sums(factor, vector)
+    return triangular_product(factor, np.einsum("rk,jrk->rj", rows, sums @ tangents, order="F")).T
+
+
+def _rows_and_sums(factor: np.ndarray, vector: np.ndarray) -> tuple[np.ndarray, np.ndarray]:
+    """Return L^-1, and row by row the sum of the rows u_c above x_c times, and of half of x_r times the row itself.
+
+    Both are lower triangles in Fortran order, with zeros above the diagonal.
+    """
+    columns = np.triu(triangular_inverse(factor).T)
+    weighted = columns * vector
+    sums = np.cumsum(weighted, axis=1)
+    weighted *= 0.5
+    sums -= weighted
+    return columns.T, sums.T
 
 
 def cholesky_solve(factor: np.ndarray, b: np.ndarray) -> np.ndarray:

@@ -160,7 +160,7 @@ class AncillaryDensity(ThetaDensity):
         """Return (dm_i + dL_i nu)' R (dm_j + dL_j nu), with R the Fisher information of f."""
         prior, f, _ = point.payload
         means, covariances = self.model.pushforward(point.position)
-        changes = means + [prior.unwhitening_change(self.nu, change) for change in covariances]
+        changes = means + prior.unwhitening_changes(self.nu, covariances)
         return (changes * self.model.likelihood(point.position).fisher_information(f)) @ changes.T
 
 

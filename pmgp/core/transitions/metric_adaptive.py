@@ -6,6 +6,7 @@ Sampler (d) of the article on several classes and sources, for comparison.
 from __future__ import annotations
 
 from dataclasses import dataclass
+from functools import cached_property
 from typing import ClassVar
 
 import numpy as np
@@ -31,7 +32,6 @@ class _FactorizedMetric:
 
     def __init__(self, factor: np.ndarray, density: _Differenced, position: np.ndarray) -> None:
         self.factor, self.density, self.position = factor, density, position
-        self._changes: np.ndarray | None = None
 
     @property
     def log_determinant(self) -> float:
@@ -47,11 +47,18 @@ class _FactorizedMetric:
         return linalg.cholesky_solve(self.factor, momentum)
 
     def force(self, velocity: np.ndarray) -> np.ndarray:
-        """Return <G^-1 - v v', d_jG> / 2 for each j."""
-        if self._changes is None:
-            self._changes = self.density.metric_changes(self.position)
+        """Return (tr(G^-1 d_jG) - v'd_jG v) / 2 for each j."""
+        return 0.5 * (self._traces - self._changes @ velocity @ velocity)
+
+    @cached_property
+    def _changes(self) -> np.ndarray:
+        return self.density.metric_changes(self.position)
+
+    @cached_property
+    def _traces(self) -> np.ndarray:
+        """tr(G^-1 d_jG) for each j."""
         inverse = linalg.symmetrized(linalg.inverse(self.factor))
-        return 0.5 * np.einsum("jab,ab->j", self._changes, inverse - np.outer(velocity, velocity))
+        return np.einsum("jab,ab->j", self._changes, inverse)
 
 
 class _Differenced:

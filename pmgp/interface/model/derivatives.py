@@ -11,6 +11,7 @@ from typing import Any
 import numpy as np
 import pytensor.tensor as pt
 from pytensor.gradient import hessian, pushforward
+from pytensor.graph.replace import vectorize_graph
 from pytensor.graph.traversal import ancestors
 from pytensor.tensor.variable import TensorVariable
 
@@ -18,6 +19,9 @@ from pmgp.core.gaussians import Prior
 from pmgp.core.likelihoods import Likelihood
 from pmgp.interface.model.latent_gaussian import LatentGaussianModel
 from pmgp.interface.model.missing_gradients import naming_missing_gradients
+
+# Elements of derivatives of K that are computed together, which saves calls where matrices are small.
+LARGEST = 2**18
 
 
 class DifferentiableLatentModel:
@@ -35,6 +39,7 @@ class DifferentiableLatentModel:
                 self._likelihood_gradient = self._compile_likelihood_gradient()
             if metric:
                 self._pushforward = self._compile_pushforward()
+                self._together = max(1, LARGEST // self.parts.initial_moments[0].size ** 2)
                 self._curvature = self._compile_curvature()
 
     def log_prior(self, theta: np.ndarray) -> float:
@@ -63,9 +68,9 @@ class DifferentiableLatentModel:
 
     def pushforward(self, theta: np.ndarray) -> tuple[np.ndarray, np.ndarray]:
         """Return derivatives of m and K in each element of theta: (dimension, n) and (dimension, n, n)."""
-        changes = [self._pushforward(direction, theta) for direction in np.eye(theta.size)]
-        means, covariances = zip(*changes, strict=True)
-        return np.array(means), np.array(covariances)
+        directions = np.split(np.eye(theta.size), range(self._together, theta.size, self._together))
+        means, covariances = zip(*[self._pushforward(some, theta) for some in directions], strict=True)
+        return np.concatenate(means), np.concatenate(covariances)
 
     def curvature(self, theta: np.ndarray, f: np.ndarray) -> np.ndarray:
         """Return minus the Hessian of log p(theta) + log p(y|f, theta) in theta, f fixed: (dimension, dimension)."""
@@ -89,7 +94,8 @@ class DifferentiableLatentModel:
         changes = pushforward(
             [mean + 0.0 * theta.sum(), covariance + 0.0 * theta.sum()], [theta], [direction], use_op_pushforward=False
         )
-        return self.parts.compile_function([direction, theta], changes)
+        directions = pt.matrix("directions")
+        return self.parts.compile_function([directions, theta], vectorize_graph(changes, {direction: directions}))
 
     def _compile_curvature(self) -> Any:
         terms = [self.parts.graphs.log_prior, *self._likelihood_of_parameters()]
