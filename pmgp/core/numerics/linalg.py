@@ -199,8 +199,7 @@ def sum_of_outer(x: np.ndarray, scale: float) -> np.ndarray:
 
 def symmetrized(a: np.ndarray) -> np.ndarray:
     """Return the full symmetric matrix of a lower triangle."""
-    lower = np.tril(a)
-    return lower + np.tril(lower, -1).T
+    return np.where(np.tri(len(a), dtype=bool), a, a.T)
 
 
 def matrix_product(a: np.ndarray, b: np.ndarray) -> np.ndarray:
