@@ -18,7 +18,7 @@ from case_studies.parameterizations.exact_variance import ExactVariance
 from case_studies.parameterizations.problems import REAL
 from case_studies.tools import simulation
 from case_studies.tools.chain import run_chain
-from case_studies.tools.grid import Unit
+from case_studies.tools.grid import Result, Unit
 from case_studies.tools.problem import Problem
 from case_studies.tools.samplers import Alternating, Marginal, Sampler
 from case_studies.tools.scale import COMPARATIVE_EVALUATION, Scale
@@ -29,7 +29,7 @@ from pmgp.core.transitions.adaptive import HamiltonianMonteCarlo, ManifoldLangev
 from pmgp.core.transitions.base import AdaptiveTransition
 
 __all__ = [
-    "OPERATORS", "OURS", "PROPOSALS", "SCALES", "SCHEMES", "SETTINGS", "Cell", "Scale", "cells", "run_unit",
+    "OPERATORS", "OURS", "PROPOSALS", "SCALES", "SCHEMES", "SETTINGS", "Cell", "Scale", "cells", "enough", "run_unit",
     "units",
 ]  # fmt: skip
 
@@ -56,6 +56,10 @@ SIMULATED = "simulated"
 LATENT_UPDATES = {5: 1, 6: 5}
 SETTINGS = {"latent_updates": list(LATENT_UPDATES.values())}
 """Settings that a finished chain depends on besides the scale and the simulation's settings."""
+
+FEWEST_CHAINS = 4
+PRECISION = 0.1
+"""Relative standard error of a cell's mean ESS at which its chains end. The record compares within a factor of two."""
 
 
 class Cell(NamedTuple):
@@ -126,6 +130,14 @@ def _conditional(n: int, every: range, proposal: str) -> Iterator[Cell]:
             yield from (Cell(3, SIMULATED, n, d, dataset, "LRG", *method) for method in operators)
             for model in simulation.MODELS:
                 yield from (Cell(4, SIMULATED, n, d, dataset, model, *method) for method in operators)
+
+
+def enough(chains: Sequence[Result]) -> bool:
+    """Whether the mean ESS of chains, by coda's estimate, is known well enough to be compared with the article's."""
+    sizes = np.array([chain["ess_autoregressive"] for chain in chains])
+    if sizes.size < FEWEST_CHAINS:
+        return False
+    return bool(sizes.std(ddof=1) <= PRECISION * np.sqrt(sizes.size) * sizes.mean())
 
 
 def units(scale: Scale, chosen: Sequence[Cell]) -> list[Unit]:

@@ -29,6 +29,7 @@ def row(scale: Scale, cell: NamedTuple, chains: Sequence[Result]) -> dict[str, A
     return {
         **cell._asdict(),
         **settings(scale),
+        "chains": len(chains),
         **spread("ess", [chain["ess"] for chain in chains]),
         **spread("ess_ar", [chain["ess_autoregressive"] for chain in chains]),
         **{f"rhat_{count}": value for count, value in zip(scale.checkpoints, rhat, strict=True)},

@@ -27,7 +27,7 @@ def pooled(cells: pd.DataFrame, group: Sequence[str], averaged: Sequence[str]) -
     Parameters
     ----------
     cells : DataFrame
-        One row a cell, with the same number of chains in each.
+        One row a cell.
     group : sequence of str
         Columns that name a cell, but for the data set.
     averaged : sequence of str
@@ -42,16 +42,20 @@ def pooled(cells: pd.DataFrame, group: Sequence[str], averaged: Sequence[str]) -
     groups = cells.groupby(list(group), sort=False)
     summary = groups[list(averaged)].mean()
     for name in ("ess", "ess_ar"):
-        summary[f"{name}_mean"] = groups[f"{name}_mean"].mean()
+        summary[f"{name}_mean"] = groups.apply(_mean_of_all_chains, name, include_groups=False)
         summary[f"{name}_sd"] = groups.apply(_spread_of_all_chains, name, include_groups=False)
     return summary.join(groups[rhat_columns(cells)].median()).assign(datasets=groups.size())
 
 
+def _mean_of_all_chains(cells: pd.DataFrame, name: str) -> float:
+    return float(np.average(cells[f"{name}_mean"], weights=cells["chains"]))
+
+
 def _spread_of_all_chains(cells: pd.DataFrame, name: str) -> float:
     """Standard deviation over chains and data sets, from mean and standard deviation in each data set."""
-    chains, means = int(cells["chains"].iloc[0]), cells[f"{name}_mean"]
-    squares = (chains - 1) * np.square(cells[f"{name}_sd"]) + chains * np.square(means - means.mean())
-    return float(np.sqrt(squares.sum() / (chains * len(cells) - 1)))
+    chains, distances = cells["chains"], cells[f"{name}_mean"] - _mean_of_all_chains(cells, name)
+    squares = (chains - 1) * np.square(cells[f"{name}_sd"]) + chains * np.square(distances)
+    return float(np.sqrt(squares.sum() / (chains.sum() - 1)))
 
 
 def printed(rows: pd.DataFrame, name: str) -> list[str]:

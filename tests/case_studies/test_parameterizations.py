@@ -9,7 +9,7 @@ import pandas as pd
 import pytest
 
 from case_studies.parameterizations import comparison, picture, problems, results, study
-from case_studies.parameterizations.__main__ import run
+from case_studies.parameterizations.__main__ import chains_of, run
 from case_studies.parameterizations.exact_variance import ExactVariance
 from case_studies.parameterizations.study import Cell
 from case_studies.tools import simulation
@@ -17,7 +17,7 @@ from case_studies.tools.chain import run_chain
 from case_studies.tools.command_line import selected
 from case_studies.tools.grid import Grid, Unit
 from case_studies.tools.problem import Problem, latent_from_prior
-from case_studies.tools.rows import COUNTS, row, settings
+from case_studies.tools.rows import COUNTS, row
 from case_studies.tools.samplers import Alternating
 from pmgp.core.gaussians import ObservedPrior
 from pmgp.core.theta_updates.schemes import (
@@ -356,8 +356,27 @@ def test_a_stopped_run_keeps_its_chains_and_adds_to_the_table(monkeypatch, tmp_p
     pd.testing.assert_frame_equal(after[:1], before)
     assert after["proposal"].tolist() == ["identity", "learned"]
     assert (after[["rhat_20", "rhat_60"]] > 0.9).all(axis=None)
-    assert table.missing(cells, settings(TINY)) == []
-    assert table.missing(cells, settings(dataclasses.replace(TINY, seed=9))) == cells
+    assert table.missing(cells, results.settings(TINY)) == []
+    assert table.missing(cells, results.settings(dataclasses.replace(TINY, seed=9))) == cells
+
+
+@pytest.mark.parametrize(
+    ("sizes", "number"),
+    [
+        ([100.0] * 10, 4),
+        # After five chains the standard error of the mean is first below a tenth of it.
+        ([75.0, 100.0, 100.0, 130.0, 100.0, 100.0], 5),
+        ([1.0, 100.0, 1.0, 100.0, 1.0, 100.0], 6),
+        ([0.0] * 6, 4),
+        ([100.0] * 3, 3),
+    ],
+)
+def test_chains_end_when_their_mean_is_known_well_enough(monkeypatch, tmp_path, sizes, number):
+    [cell] = study.cells(study.SCALES["paper"])[:1]
+    scale = dataclasses.replace(TINY, chains=len(sizes))
+    monkeypatch.setattr(study, "run_unit", lambda scale, unit: {"ess_autoregressive": sizes[unit.chain]})
+    found = [chain["ess_autoregressive"] for chain in chains_of(scale, Grid(tmp_path, {}), cell)]
+    assert found == sizes[:number]
 
 
 def test_the_grid_is_that_of_the_article_and_ours():
@@ -387,16 +406,16 @@ def rows(values: dict[tuple[str, int], list[float]], last: dict[str, float]) -> 
 
 
 def test_the_table_shows_our_figures_beside_the_articles():
-    cells = rows({("AA", 0): [10.0, 12.0, 20.0], ("AA", 1): [40.0, 41.0, 48.0]}, {"AA": 1.05})
+    cells = rows({("AA", 0): [10.0, 12.0, 20.0], ("AA", 1): [40.0, 41.0, 48.0, 39.0]}, {"AA": 1.05})
     row = comparison.table(cells, 5).loc["AA", "n = 100, d = 2"]
-    every = np.array([10.0, 12.0, 20.0, 40.0, 41.0, 48.0])
+    every = np.array([10.0, 12.0, 20.0, 40.0, 41.0, 48.0, 39.0])
     assert row["ESS"] == f"{every.mean():.0f} ({every.std(ddof=1):.0f})"
     assert row["ESS (AR)"] == f"{2 * every.mean():.0f} ({2 * every.std(ddof=1):.0f})"
     assert row["article"] == "131 (57)"
     assert row["R-hat"] == "█▁"
-    pooled = comparison.pooled(cells, 5).iloc[0]
-    assert pooled["per_second"] == pytest.approx(every.mean() / 2.0)
-    assert pooled["per_operation"] == pytest.approx(every.mean() / (2.0 * TINY.draws))
+    pooled, by_data_set = comparison.pooled(cells, 5).iloc[0], (every[:3].mean() + every[3:].mean()) / 2.0
+    assert pooled["per_second"] == pytest.approx(by_data_set / 2.0)
+    assert pooled["per_operation"] == pytest.approx(by_data_set / (2.0 * TINY.draws))
 
 
 def test_orderings_have_the_articles_row_numbers():
