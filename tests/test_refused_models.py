@@ -111,6 +111,26 @@ def a_conditional():
     gp.conditional("new", X[:3] + 1.0)
 
 
+def an_ordered_process():
+    f = process(transform=pm.distributions.transforms.ordered, initval=0.1 * np.arange(N))
+    pm.Normal("y", f, 0.3, observed=REALS)
+
+
+def ordered_effects_of_groups():
+    factor, _, _ = pm.LKJCholeskyCov("factor", n=2, eta=2, sd_dist=pm.HalfNormal.dist(1))
+    ordered = {"transform": pm.distributions.transforms.ordered, "initval": np.tile([0.0, 1.0], (4, 1))}
+    effects = pm.MvNormal("effects", np.zeros(2), chol=factor, shape=(4, 2), **ordered)
+    pm.Poisson("y", pt.exp(effects[np.arange(N) % 4, 0]), observed=COUNTS)
+
+
+def a_part_of_the_data():
+    pm.Normal("y", process(), 0.3, observed=REALS, total_size=50)
+
+
+def a_part_of_the_data_in_closed_form():
+    pmgp.BernoulliProbit("y", process(), observed=LABELS, total_size=50)
+
+
 def a_noisy_copy():
     pm.Normal("y", pm.Normal("copy", process(), 0.3), 0.3, observed=REALS)
 
@@ -156,6 +176,10 @@ REFUSED = {
     an_observed_process: r"the multivariate normal one is observed\. In a model of pm\.gp\.Marginal",
     a_student_t_process: "'f' is multivariate Student t",
     a_conditional: r"free variables new depend on 'f'.*after sampling.*var_names=\['new'\]",
+    an_ordered_process: "'f' has a transform, so that it is not normal: leave that out",
+    ordered_effects_of_groups: "'effects' has a transform",
+    a_part_of_the_data: "'y' has a total_size.*leave that out, and observe all data",
+    a_part_of_the_data_in_closed_form: "'y' has a total_size",
     a_noisy_copy: "free variables copy depend on 'f'.*WhiteNoise.*pmgp.recommend",
     observations_of_others: "the likelihood does not factorize over 'a, b': some .* one latent value of each vector",
     a_process_about_another: "the latent variable 'b' depends on 'a': .* independent of each other a priori",

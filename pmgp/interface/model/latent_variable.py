@@ -224,6 +224,8 @@ def _check_shape(model: pm.Model, rv: TensorVariable) -> TensorVariable:
         if reason is not None:
             raise ModelError(f"the normal variable {rv.name!r} cannot be integrated out: {reason}")
         return rv
+    if model.rvs_to_transforms[rv] is not None:
+        raise ModelError(f"the latent variable {rv.name!r} has a transform, so that it is not normal: leave that out")
     if rv.ndim not in (1, 2):
         raise ModelError(
             f"the latent variable {rv.name!r} has {rv.ndim} dimensions; only vectors are supported, or several of "

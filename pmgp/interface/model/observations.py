@@ -8,6 +8,7 @@ from contextlib import contextmanager
 import numpy as np
 import pymc as pm
 from pymc.pytensorf import compile as compile_pytensor
+from pymc.variational.minibatch_rv import MinibatchRandomVariable
 from pytensor.tensor.variable import TensorVariable
 
 from pmgp.interface.distributions.base import broadcasts_to, value_of
@@ -63,6 +64,11 @@ def refuse_shapes(
     lengths = {np.shape(point[model.rvs_to_values[rv].name])[-1:] for rv in latents}
     n = None if are_summed(latents) or len(lengths) > 1 else int(*lengths.pop())
     for rv in [v for v in variables if v in model.observed_RVs]:
+        if isinstance(rv.owner.op, MinibatchRandomVariable):
+            raise ModelError(
+                f"{rv.name!r} has a total_size, which scales its log-likelihood for variational inference from a part "
+                "of the data: leave that out, and observe all data"
+            )
         value = value_of(model.rvs_to_values[rv])
         shapes = _parameter_shapes(model, rv, None if static else point)
         expected = value.shape[: value.ndim - (rv.owner.op.ndim_supp or 0)]
