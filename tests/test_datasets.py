@@ -400,6 +400,7 @@ def test_columns_can_be_chosen_and_left_out(tmp_path, choice, names):
             r"--drop: there is no column 'idd' \(did you mean 'id'\?\); the columns are id, a, b, kind",
         ),
         ({"features": ["a", "c"]}, "--features: there is no column 'c'"),
+        ({"time": "c"}, "--time: there is no column 'c'"),
         ({"drop": ["kind"]}, "--drop names 'kind', which is the label .the last column; name another one"),
         ({"features": ["a", "kind"]}, "--features names 'kind', which is the label"),
         ({"drop": ["a"], "label": "a"}, "--drop names 'a', which is the label$"),

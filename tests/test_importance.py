@@ -9,7 +9,7 @@ import numpy as np
 import pymc as pm
 import pytest
 from numpy.testing import assert_allclose, assert_array_equal
-from scipy.stats import multivariate_normal
+from scipy.stats import multivariate_normal, norm
 
 import pmgp
 from pmgp.core.importance import curvature, peak, polished, resampled, student_at
@@ -280,3 +280,26 @@ def test_resampling_takes_draws_by_weight():
 def test_too_few_weights_have_no_tail():
     """ArviZ finds no shape for twenty-five of them."""
     assert trust_in(np.random.default_rng(1).normal(size=25)).pareto_k == np.inf
+
+
+@pytest.mark.full
+def test_missing_observations_are_drawn_and_change_no_evidence(problem):
+    """Given f they are labels with its probabilities; those of the draws differ from these by chance alone."""
+    labels = np.where(np.arange(20) < 5, np.nan, problem.y)
+    with pm.Model() as model:
+        scale = pm.LogNormal("scale", 0.0, 1.0)
+        f = pm.MvNormal("f", np.zeros(20), cov=scale * problem.covariance)
+        pmgp.BernoulliProbit("y", f, observed=labels)
+    with pm.Model() as without:
+        scale = pm.LogNormal("scale", 0.0, 1.0)
+        f = pm.MvNormal("f", np.zeros(20), cov=scale * problem.covariance)
+        pmgp.BernoulliProbit("y", f[5:], observed=problem.y[5:])
+    found, rest = (pmgp.importance(one, draws=400, random_seed=2, **QUIETLY) for one in (model, without))
+    error = np.hypot(found.attrs["standard_error"], rest.attrs["standard_error"])
+    assert abs(found.attrs["log_evidence"] - rest.attrs["log_evidence"]) < 4.0 * error
+    draws = found["posterior"]
+    missing, f = draws["y_unobserved"].to_numpy()[0], draws["f"].to_numpy()[0, :, :5]
+    assert_array_equal(draws["y"].to_numpy()[0, :, :5], missing)
+    probability = norm.cdf(f)
+    deviation = np.sqrt((probability * (1.0 - probability)).sum(axis=0))
+    assert np.abs((missing - probability).sum(axis=0) / deviation).max() < 4.0

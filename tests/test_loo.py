@@ -212,3 +212,29 @@ def test_terms_of_several_latent_values_are_refused():
         pm.Potential("joint", -0.5 * (f**2).sum())
     with pytest.raises(ModelError, match="it is not known which value of 'f' belongs to an observation"):
         pmgp.loo(chain_of(joint, scale=np.ones(9), f=np.ones((9, 3))), model=joint, **SETTINGS)
+
+
+@pytest.mark.full
+def test_data_that_were_lengthened_before_sampling_are_those_of_the_draws():
+    rng = np.random.default_rng(3)
+    places, labels = rng.normal(size=(12, 1)), rng.integers(0, 2, 12)
+
+    def built(number):
+        with pm.Model() as model:
+            gp = pm.gp.Latent(cov_func=pm.gp.cov.Matern32(1, ls=pm.Gamma("lengthscale", 2, 2)))
+            f = gp.prior("f", X=pm.Data("X", places[:number]), reparameterize=False)
+            pm.Bernoulli("y", logit_p=f, observed=pm.Data("labels", labels[:number]))
+        return model
+
+    def drawn(number):
+        values = {"lengthscale": np.full((1, 40), 1.0), "f": np.random.default_rng(4).normal(size=(1, 40, number))}
+        return az.from_dict({"posterior": values})
+
+    model, longer = built(6), built(12)
+    pmgp.loo(drawn(6), model=model, **SETTINGS)
+    with model:
+        pm.set_data({"X": places, "labels": labels})
+    found, expected = (pmgp.loo(drawn(12), model=one, **SETTINGS) for one in (model, longer))
+    assert found.elpd == pytest.approx(expected.elpd, rel=1e-9)
+    with pytest.raises(ValueError, match="the posterior has 6 values of 'f', but the model has 12"):
+        pmgp.loo(drawn(6), model=model, **SETTINGS)

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import itertools
+import re
 import warnings
 
 import numpy as np
@@ -15,8 +16,10 @@ from scipy.stats import binom
 
 import pmgp
 from pmgp.core.importance import StudentMixture, fitted, log_mean
+from pmgp.interface.importance.proper_prior import refuse_improper
 from pmgp.interface.importance.theta_draws import theta_draws
 from pmgp.interface.model.latent_gaussian import LatentGaussianModel, ModelError
+from pmgp.interface.model.latent_variable import find_latents
 from tests.steps.test_contract import FAST
 from tests.truths import ScaledLowRank
 
@@ -216,3 +219,15 @@ def test_settings_and_draws_out_of_range_are_refused(model, idata):
         pmgp.evidence(posterior(scale=np.ones(10)), model=model, **SETTINGS)
     with pytest.raises(ValueError, match="unknown estimator 'guess'"):
         pmgp.evidence(idata, model=model, estimator="guess", **SETTINGS)
+
+
+@pytest.mark.parametrize(("bounds", "told"), [((1.0, 2.0), True), (None, False)])
+def test_an_interval_within_the_bounds_of_a_uniform_prior_is_told(bounds, told):
+    settings = {} if bounds is None else {"default_transform": pm.distributions.transforms.Interval(*bounds)}
+    model = labels_with(lambda: pm.Uniform("scale", 0.1, 5.9, **settings))
+    with warnings.catch_warnings(record=True) as caught:
+        warnings.simplefilter("always")
+        refuse_improper(model, find_latents(model, None))
+    assert [bool(re.search("support that has probability 0.1[67]", str(one.message))) for one in caught] == [
+        True
+    ] * told

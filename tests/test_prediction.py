@@ -299,6 +299,21 @@ def test_at_the_old_inputs_the_prediction_is_f():
     assert_allclose(prediction["latent_variance"], f.var(axis=0), atol=1e-3)
 
 
+@pytest.mark.parametrize("as_data", [False, True])
+def test_whole_numbers_as_inputs_allow_others_between_them(as_data):
+    places = np.arange(8)[:, None]
+
+    def predicted(X):
+        with pm.Model() as model:
+            lengthscale = pm.Gamma("lengthscale", 2, 1)
+            gp = pm.gp.Latent(cov_func=pm.gp.cov.Matern32(1, ls=lengthscale))
+            inputs = pm.Data("X", X) if as_data else X
+            pm.Bernoulli("y", logit_p=gp.prior("f", X=inputs, reparameterize=False), observed=np.arange(8) % 2)
+        return predict(draws_of(model, 4), [[0.5], [3.25]], model=model)["latent_mean"]
+
+    assert_allclose(predicted(places), predicted(places.astype(float)), rtol=1e-9)
+
+
 @quickly
 def test_far_away_the_prediction_is_the_prior():
     model, _ = build()

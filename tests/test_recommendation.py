@@ -230,3 +230,9 @@ def test_a_whitened_process_is_refused_with_a_hint():
 def test_an_unknown_latent_vector_is_refused():
     with pytest.raises(pmgp.ModelError, match="'h' is not a free"):
         pmgp.recommend(two_vectors(), latent="h")
+
+
+@pytest.mark.full
+def test_outputs_of_one_process_are_f_together():
+    model = pmgp.models.multiclass_classifier(X, np.arange(N) % 3, ["first", "second", "third"])
+    assert pmgp.recommend(model).code == "pmgp.PseudoMarginal()"

@@ -40,7 +40,7 @@ def choose_columns(
         raise DatasetError("--features and --drop exclude each other: name the columns to keep, or those to leave out")
     named = {"--label": [label], "--exposure": [exposure], "--features": features or [], "--drop": drop}
     for option, names in named.items():
-        _check_known(option, [name for name in names if name is not None], columns)
+        check_known(option, [name for name in names if name is not None], columns)
     chosen_label = columns[-1] if label is None else label
     special = {chosen_label: "the label" if label else "the label (the last column; name another one with --label)"}
     if exposure is not None:
@@ -58,7 +58,8 @@ def choose_columns(
     return Columns(chosen_label, found, exposure)
 
 
-def _check_known(option: str, names: Sequence[str | None], columns: Sequence[str]) -> None:
+def check_known(option: str, names: Sequence[str | None], columns: Sequence[str]) -> None:
+    """Refuse names, given by an option of the command line, that the table does not have."""
     for name in names:
         if name is not None and name not in columns:
             listed = ", ".join(columns[:N_LISTED]) + (", ..." if len(columns) > N_LISTED else "")

@@ -6,7 +6,7 @@ from collections.abc import Sequence
 from pathlib import Path
 from typing import TYPE_CHECKING, Literal
 
-from pmgp.datasets.csv_columns import Columns, choose_columns
+from pmgp.datasets.csv_columns import Columns, check_known, choose_columns
 from pmgp.datasets.csv_features import encode_features
 from pmgp.datasets.csv_labels import (
     Labels,
@@ -104,6 +104,7 @@ def read_csv(
     if missing not in (None, "drop", "median"):
         raise DatasetError(f"missing must be 'drop', 'median' or None, not {missing!r}")
     table, notices = read_table(path, header)
+    check_known("--time", [time], list(table.columns))
     columns = choose_columns(list(table.columns), label, features if time is None else [time], drop, exposure)
     if missing == "drop":
         table, dropped = _complete_rows(table, columns)

@@ -15,6 +15,9 @@ from scipy.stats import norm, poisson
 
 N_RATES = 500
 """Number of rates that represent a log-normal distribution."""
+LARGE_RATE = 1e9
+LARGEST_COUNT = 2**61
+"""The largest quantile that is returned; the sum of two of them is still a 64-bit integer."""
 
 
 @dataclass(frozen=True, eq=False)
@@ -66,9 +69,12 @@ class PredictedCounts:
 
     def quantile(self, probability: float) -> NDArray[np.int64]:
         """Return the smallest counts (m,) whose cumulative probability is at least `probability`, using bisection."""
-        # The mixture's quantile lies between those of its components.
-        each = np.asarray(poisson.ppf(probability, self.rates))
-        low, high = each.min(axis=0).astype(np.int64) - 1, each.max(axis=0).astype(np.int64)
+        # The mixture's quantile lies between those of its components. SciPy has none of large rates, which are normal.
+        with np.errstate(invalid="ignore"):
+            normal = np.floor(self.rates + norm.ppf(probability) * np.sqrt(self.rates))
+            each = np.where(self.rates > LARGE_RATE, normal, poisson.ppf(probability, self.rates))
+        each = np.clip(np.nan_to_num(each, nan=LARGEST_COUNT), 0.0, LARGEST_COUNT)
+        low, high = each.min(axis=0).astype(np.int64) - 1, each.max(axis=0).astype(np.int64) + 1
         while (high - low > 1).any():
             middle = (low + high) // 2
             enough = self.cumulative(middle) >= probability

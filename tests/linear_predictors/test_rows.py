@@ -3,9 +3,14 @@
 from __future__ import annotations
 
 import numpy as np
+import pandas as pd
 import pymc as pm
+import pytensor.tensor as pt
 import pytest
 import xarray as xr
+from scipy.integrate import quad
+from scipy.special import softmax
+from scipy.stats import norm
 
 import pmgp
 from pmgp.interface.model.latent_gaussian import ModelError
@@ -189,3 +194,76 @@ def test_what_has_no_prediction_is_refused_in_words():
     for function in (pmgp.predict, pmgp.sample_predictions):
         with pytest.raises(ValueError, match="Xnew is needed"):
             function(idata, model=pmgp.models.classifier([[0.0], [1.0]], [0, 1]))
+
+
+# Predictors that expectations multiply, and several for an observation
+
+CLOSED = {
+    "BernoulliProbit": lambda name, eta: pmgp.BernoulliProbit(name, eta, observed=[0, 1]),
+    "BernoulliLogit": lambda name, eta: pmgp.BernoulliLogit(name, eta, observed=[0, 1]),
+    "OrdinalProbit": lambda name, eta: pmgp.OrdinalProbit(name, eta, [-1.0, 2.0], observed=[0, 1]),
+    "Poisson": lambda name, eta: pm.Poisson(name, pm.math.exp(eta), observed=[0, 1]),
+}
+
+
+def of_two_groups(observe, draws: int = 1) -> tuple[pm.Model, xr.DataTree]:
+    """Effects of two groups that are known, with a deviation of two."""
+    with pm.Model(coords={"g": ["a", "b"]}) as model:
+        group = pm.Data("group_of", np.array([0, 1]))
+        observe("y", pm.Normal("u", 0.0, pm.HalfNormal("tau"), dims="g")[group])
+    values = {"tau": (("chain", "draw"), np.full((1, draws), 2.0))}
+    values["u"] = (("chain", "draw", "g"), np.tile([0.3, -0.4], (1, draws, 1)))
+    coords = {"chain": [0], "draw": np.arange(draws), "g": ["a", "b"]}
+    return model, xr.DataTree.from_dict({"posterior": xr.Dataset(values, coords=coords)})
+
+
+@pytest.mark.parametrize("name", CLOSED)
+def test_the_predictor_is_the_one_that_the_likelihood_was_given(name):
+    """Also where there are more rows than observations."""
+    model, idata = of_two_groups(CLOSED[name])
+    with model:
+        pm.set_data({"group_of": np.array([0, 1, 1])})
+    found = pmgp.predict(idata, model=model)
+    np.testing.assert_allclose(found["latent_mean"], [0.3, -0.4, -0.4], rtol=1e-12)
+    if name == "BernoulliProbit":
+        np.testing.assert_allclose(found["probability"], norm.cdf([0.3, -0.4, -0.4]), rtol=1e-9)
+        assert found["probability"].dims == ("point",)
+
+
+def several_logits(name, eta):
+    pm.Categorical(name, logit_p=pt.stack([pt.zeros_like(eta), eta, -eta], axis=-1), observed=[0, 1])
+
+
+@pytest.mark.parametrize(
+    ("observe", "density", "draws", "tolerance"),
+    [
+        (CLOSED["OrdinalProbit"], lambda u: np.diff(norm.cdf([-np.inf, -1.0 - u, 2.0 - u, np.inf])), 1, 1e-6),
+        (several_logits, lambda u: softmax([0.0, u, -u]), 100, 0.01),
+    ],
+)
+def test_classes_of_a_new_group_have_their_probabilities(observe, density, draws, tolerance):
+    model, idata = of_two_groups(observe, draws)
+    model.set_dim("g", 3, coord_values=["a", "b", "new"])
+    with model:
+        pm.set_data({"group_of": np.array([0, 2])})
+    found = pmgp.predict(idata, model=model)["probabilities"].to_numpy()
+    exact = [quad(lambda u, c=c: density(u)[c] * norm.pdf(u, scale=2.0), -20.0, 20.0, limit=200)[0] for c in range(3)]
+    np.testing.assert_allclose(found, [density(0.3), exact], atol=tolerance)
+
+
+DATES = [pd.date_range("2020-01-01", periods=2), np.array(["2020-01-01", "2021-01-01"], "M8[D]")]
+
+
+@pytest.mark.parametrize("labels", [["b", "a"], [3, 1], [0.5, 0.25], *DATES])
+def test_groups_are_found_by_labels_of_every_kind(labels, tmp_path):
+    with pm.Model(coords={"g": labels}) as model:
+        u = pm.Normal("u", 0.0, pm.HalfNormal("tau"), dims="g")
+        pm.Bernoulli("y", logit_p=u[np.array([0, 1])], observed=[0, 1])
+    coords = {"chain": [0], "draw": [0], "g": labels}
+    values = {"tau": (("chain", "draw"), [[2.0]]), "u": (("chain", "draw", "g"), [[[0.3, -0.4]]])}
+    idata = xr.DataTree.from_dict({"posterior": xr.Dataset(values, coords=coords)})
+    idata.to_netcdf(tmp_path / "draws.nc")
+    for stored in (idata, xr.open_datatree(tmp_path / "draws.nc")):
+        found = pmgp.predict(stored, model=model)
+        np.testing.assert_allclose(found["latent_mean"], [0.3, -0.4], rtol=1e-12)
+        np.testing.assert_array_equal(found["latent_variance"], 0.0)

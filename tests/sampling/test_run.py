@@ -285,6 +285,8 @@ def several_steps(model, nuts):
 def test_several_step_methods_go_on_together(probit_model, tmp_path, nuts):
     settings = SETTINGS | QUIET | {"chains": 1, "tune": 60, "draws": 30}
     steps, fresh = several_steps(probit_model, nuts), several_steps(probit_model, nuts)
+    # PyTensor's functions may round otherwise in the process that compiles them than in those that read them from disk.
+    killed(lambda: pmgp.sample(probit_model, **settings, step=fresh, callback=kill_at(1, chain=0)))
     iterations = (30, 59, 75)
     for iteration in iterations:
         # The process that is killed has a copy, so that these stay fresh.
@@ -386,7 +388,12 @@ def test_other_versions_are_named(probit_model, step, stored, monkeypatch, caplo
     ("settings", "words"),
     [
         ({"draws": 0}, "draws must be at least 1, not 0"),
+        ({"tune": -1}, "tune must be at least 0, not -1"),
+        ({"chains": 0}, "chains must be at least 1, not 0"),
+        ({"cores": 0}, "cores must be at least 1, not 0"),
         ({"ess": -1}, "ess must be positive"),
+        ({"ess": float("inf")}, "ess must be positive and finite, not inf"),
+        ({"var_names": []}, "var_names is empty"),
         ({"max_draws": 10}, "max_draws=10 needs ess"),
         ({"ess": 10, "max_draws": 10}, "must be at least draws=60"),
         ({"flush_every": float("nan")}, "flush_every must be"),
@@ -397,6 +404,29 @@ def test_other_versions_are_named(probit_model, step, stored, monkeypatch, caplo
 def test_settings_out_of_range_are_refused(sample, settings, words):
     with pytest.raises(ValueError, match=words):
         sample(**settings)
+
+
+@pytest.mark.parametrize(
+    ("settings", "words"),
+    [
+        ({"draws": 0}, "draws must be at least 1, not 0"),
+        ({"cores": 0}, "cores must be at least 1, not 0"),
+        ({"chains": 3}, "chains is that of the run"),
+        ({"ess": 10, "max_draws": 80}, "max_draws is that of the run"),
+    ],
+)
+def test_what_cannot_change_leaves_a_run_as_it_is(stored, probit_model, step, settings, words):
+    before = (stored / MANIFEST).read_bytes()
+    with pytest.raises(ValueError, match=words):
+        resumed(stored, probit_model, step=step, **settings)
+    assert (stored / MANIFEST).read_bytes() == before
+
+
+@pytest.mark.full
+def test_numbers_of_numpy_are_stored(sample, tmp_path):
+    sample(draws=np.int64(5), tune=np.int64(4), ess=np.float32(1.0), out=tmp_path)
+    settings = json.loads((tmp_path / MANIFEST).read_bytes())["run"]["settings"]
+    assert (settings["draws"], settings["tune"], settings["ess"]) == (5, 4, 1.0)
 
 
 def test_no_process_is_left():

@@ -131,7 +131,7 @@ def loo(
     rng = np.random.default_rng(random_seed)
     with threads_limited(suitable_threads(size)):
         theta = theta_draws(posterior, model, latents)
-        values = latent_draws(posterior, latents, parts, theta)
+        values = latent_draws(posterior, model, latents, parts, theta)
         rows = list(_log_densities(estimates, rng, theta, values, progressbar))
     log_densities = np.array(rows)[:, (places := _observed_places(parts, values[:1]))]
     return arviz.loo(_tree(posterior, log_densities, *_labels(idata, model, parts, latents, places)), pointwise=True)

@@ -7,7 +7,7 @@ import warnings
 import numpy as np
 import pymc as pm
 from pymc.distributions.continuous import FlatRV, HalfFlatRV
-from pymc.distributions.transforms import _default_transform
+from pymc.distributions.transforms import Interval, _default_transform
 from pytensor.graph.traversal import ancestors
 from pytensor.tensor.variable import TensorVariable
 
@@ -65,4 +65,6 @@ def _warn_of_confined(model: pm.Model, theta: list[TensorVariable]) -> None:
 def _transformed_otherwise(model: pm.Model, rv: TensorVariable) -> bool:
     """Return whether a variable's transformation differs from the default of its distribution."""
     given = model.rvs_to_transforms[rv]
-    return given is not None and type(given) is not type(_default_transform(rv.owner.op, rv))
+    # Two intervals may have different bounds.
+    otherwise = isinstance(given, Interval) or type(given) is not type(_default_transform(rv.owner.op, rv))
+    return given is not None and otherwise

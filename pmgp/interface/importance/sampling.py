@@ -210,6 +210,10 @@ def tree_of(model: pm.Model, weighing: Weighing, trust: Trust) -> xr.DataTree:
     chosen = weighing.rng.permutation(resampled(weighing.rng, weighing.log_weights, size))
     theta, found = weighing.theta, weighing.weighed
     points = [weighing.target.unravel(theta[i], found[i].f) for i in chosen]
+    imputation = weighing.target.imputation
+    if imputation is not None:
+        seeds = weighing.rng.integers(2**63, size=len(points))
+        points = [p | imputation.drawn(np.random.default_rng(s), p) for p, s in zip(points, seeds, strict=True)]
     return _tree(model, points, theta, weighing.log_weights, _attributes(model, weighing, trust))
 
 

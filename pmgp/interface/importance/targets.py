@@ -17,6 +17,7 @@ from pmgp.core.marginal.evaluation import Evaluator
 from pmgp.core.marginal.evidence_gradient import screen_gradient
 from pmgp.interface.importance.estimates import Estimates
 from pmgp.interface.model.latent_gaussian import LatentGaussianModel
+from pmgp.interface.model.missing import Imputation
 from pmgp.interface.model.normal_evidence import with_prior
 from pmgp.interface.model.observed_normal import observed_normal
 from pmgp.interface.steps.matrices import NUMPY, Matrices, NumpyMatrices
@@ -39,10 +40,11 @@ class Weighed(NamedTuple):
 class Target(Protocol):
     """A posterior of theta, on the unconstrained scale.
 
-    `size` is the number of rows of the covariance.
+    `size` is the number of rows of the covariance, and `imputation` draws missing observations, if there are any.
     """
 
     size: int
+    imputation: Imputation | None
 
     def density(self, theta: np.ndarray) -> tuple[float, np.ndarray]:
         """Return log p(theta) p(y|theta), perhaps approximate, and its gradient; not finite for zero densities."""
@@ -83,6 +85,7 @@ class LatentTarget:
         self._estimates.model.compile_theta_gradient()
         self._evaluate = Evaluator(self._estimates.model, smooth)
         self.size = parts.initial_moments[0].size
+        self.imputation = parts.imputation
 
     def density(self, theta: np.ndarray) -> tuple[float, np.ndarray]:
         """Return the log of p(theta) and the approximate p(y|theta), with its gradient."""
@@ -130,6 +133,7 @@ class MarginalTarget:
         compile_kwargs: dict | None = None,
         matrices: Matrices = NUMPY,
     ) -> None:
+        self.imputation: Imputation | None = None
         parts = observed_normal(model, observed, compile_kwargs)
         self.theta, self._theta_prior = parts.theta, parts.theta_prior
         self._evidence = matrices.evidence(str(observed.name), parts)

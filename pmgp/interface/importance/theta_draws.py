@@ -59,12 +59,17 @@ def transformed(model: pm.Model, variables: list[TensorVariable]) -> list[Tensor
 
 
 def latent_draws(
-    posterior: xr.Dataset, latents: list[TensorVariable], parts: LatentGaussianModel, theta: np.ndarray
+    posterior: xr.Dataset,
+    model: pm.Model,
+    latents: list[TensorVariable],
+    parts: LatentGaussianModel,
+    theta: np.ndarray,
 ) -> np.ndarray:
     """Return the draws of f: (draws, n), chain by chain."""
+    shapes = model.eval_rv_shapes()
     rows = [_rows(posterior, rv) for rv in latents]
     for rv, found in zip(latents, rows, strict=True):
-        size = parts.latent_vector.lengths[rv.name]
+        size = int(np.prod(shapes[rv.name]))
         if found[0].size != size:
             raise ValueError(
                 f"the posterior has {found[0].size} values of {rv.name!r}, but the model has {size} of them: "

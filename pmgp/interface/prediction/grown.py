@@ -45,11 +45,12 @@ def places_in_posterior(model: pm.Model, rv: TensorVariable, shape: tuple[int, .
 
 def _along(model: pm.Model, dim: str | None, length: int, labels: xr.DataArray) -> np.ndarray:
     """Return the places along an axis."""
-    now = None if dim is None else model.coords.get(dim)
-    if now is None or len(now) != length or len(set(now)) != length:
+    now, known = None if dim is None else model.coords.get(dim), labels.to_index()
+    if now is None or len(now) != length or len(set(now)) != length or not known.is_unique:
         return np.where(np.arange(length) < labels.size, np.arange(length), -1)
-    known = {label: place for place, label in enumerate(labels.to_numpy().tolist())}
-    return np.array([known.get(label, -1) for label in np.asarray(now).tolist()])
+    # As xarray stores labels, which may be dates.
+    new = xr.DataArray(list(now), coords={"label": list(now)}, dims="label")["label"]
+    return known.get_indexer(new.to_index())
 
 
 def _require_growth(rv: TensorVariable, places: np.ndarray, before: int) -> None:

@@ -16,7 +16,7 @@ from pytensor.compile import SharedVariable
 from pytensor.graph.basic import Constant
 from pytensor.graph.traversal import ancestors
 from pytensor.tensor.shape import Shape, Shape_i
-from pytensor.tensor.type import TensorType
+from pytensor.tensor.type import TensorType, discrete_dtypes
 from pytensor.tensor.variable import TensorVariable
 
 from pmgp.interface.prediction import rules
@@ -95,7 +95,8 @@ class NewInputs(Rewriter):
         if matrix and not self._known and axes == {0} and not level:
             if variable not in self.inputs:
                 self.inputs.append(variable)
-            return self.joint.astype(variable.type.dtype)
+            # New inputs may lie between the old ones, if these are whole numbers.
+            return self.joint if variable.type.dtype in discrete_dtypes else self.joint.astype(variable.type.dtype)
         raise NotPointwiseError(f"{_described(variable)} has a value for each of the {self.size} old inputs")
 
 

@@ -33,7 +33,7 @@ def check_variables(idata: Any, rows: LatentRows, theta: list[TensorVariable]) -
     if missing:
         raise ValueError(f"the posterior has no draws of {', '.join(missing)}; sample with all variables in the trace")
     for name in map(str, [variable.name for variable in rows.drawn]):
-        length = posterior[name].shape[-1]
+        length = posterior[name].transpose("chain", "draw", ...).shape[-1]
         if length != rows.size:
             raise ValueError(
                 f"the posterior has {length} values of {name!r}, but the model has {rows.size} inputs: "

@@ -6,8 +6,7 @@ predictors are normal: later elements have their prior's distribution, given the
 
 from __future__ import annotations
 
-from collections.abc import Callable
-from typing import Any
+from typing import Any, NamedTuple
 
 import numpy as np
 import pymc as pm
@@ -15,6 +14,7 @@ import pytensor.tensor as pt
 import xarray as xr
 from pymc.distributions.moments import mean as conditional_mean
 from pymc.exceptions import UndefinedMomentException
+from pytensor.graph.traversal import ancestors
 from pytensor.tensor.random.op import RandomVariable
 from pytensor.tensor.type_other import NoneConst
 from pytensor.tensor.variable import TensorVariable
@@ -32,6 +32,9 @@ from pmgp.interface.model.pieces import piece_of
 from pmgp.interface.model.theta_vector import ThetaVector
 from pmgp.interface.prediction.grown import GrownPiece, places_in_posterior
 
+# Pairs of draws of what was not sampled, for each draw of the posterior, where an observation has several predictors.
+PAIRS = 32
+
 
 def predict_rows(
     idata: Any, model: pm.Model, latents: list[TensorVariable], observed: dict[str, TensorVariable], draws: int | None
@@ -42,14 +45,14 @@ def predict_rows(
     continue those that were sampled, and no index may point beyond the last element.
     """
     graphs = _expected_graphs(observed)
-    rows, thetas, values = _prepared(idata, model, latents, list(graphs.values()), draws)
-    expectations = [rows.expectation(place) for place in range(len(graphs))]
-    moments = [rows.moments(theta, x) for theta, *x in zip(thetas, *values, strict=True)]
+    rows, thetas, values = _prepared(idata, model, latents, observed, list(graphs.values()), draws)
+    pieces = [rows.given(theta, x) for theta, *x in zip(thetas, *values, strict=True)]
+    moments = [rows.moments(theta, one) for theta, one in zip(thetas, pieces, strict=True)]
     means, variances = (np.array(each) for each in zip(*moments, strict=True))
-    found = {
-        name: np.mean([function(theta, *one) for theta, one in zip(thetas, moments, strict=True)], axis=0)
-        for name, function in zip(graphs, expectations, strict=True)
-    }
+    rng, found = np.random.default_rng(0), {}
+    for place, name in enumerate(graphs):
+        each = [rows.expected(rng, place, theta, one) for theta, one in zip(thetas, pieces, strict=True)]
+        found[name] = np.mean(each, axis=0)
     found |= {"latent_mean": means.mean(axis=0), "latent_variance": variances.mean(axis=0) + means.var(axis=0)}
     return _dataset(found, len(thetas))
 
@@ -69,8 +72,8 @@ def sample_rows(
     """
     graphs = {name: _new_draw(variable) for name, variable in observed.items()}
     seed = int(rng.integers(2**31))
-    rows, thetas, values = _prepared(idata, model, latents, list(graphs.values()), draws, seed)
-    latent = np.array([rows.draw(rng, theta, x) for theta, *x in zip(thetas, *values, strict=True)])
+    rows, thetas, values = _prepared(idata, model, latents, observed, list(graphs.values()), draws, seed)
+    latent = np.array([rows.draw(rng, theta, rows.given(theta, x)) for theta, *x in zip(thetas, *values, strict=True)])
     found = {"latent": latent + np.array([rows.offsets(theta) for theta in thetas])}
     for name, function in zip(graphs, rows.functions, strict=True):
         found[name] = np.array([np.ravel(function(f, theta)[0]) for f, theta in zip(latent, thetas, strict=True)])
@@ -102,6 +105,7 @@ def _prepared(
     idata: Any,
     model: pm.Model,
     latents: list[TensorVariable],
+    observed: dict[str, TensorVariable],
     graphs: list[TensorVariable],
     draws: int | None,
     seed: int | None = None,
@@ -110,7 +114,7 @@ def _prepared(
     needed = hyperparameters(model, latents)
     posterior = posterior_of(idata, [*latents, *needed], draws)
     try:
-        rows = PredictorRows(model, latents, needed, graphs, posterior, seed)
+        rows = PredictorRows(model, latents, needed, _parameters(observed), graphs, posterior, seed)
     except IndexError as error:
         raise ModelError(
             f"an index in the model's data points beyond the last element of a latent variable "
@@ -119,6 +123,10 @@ def _prepared(
         ) from error
     values = [posterior[rv.name].stack(sample=("chain", "draw")).transpose("sample", ...).to_numpy() for rv in latents]
     return rows, theta_draws(posterior, model, latents), values
+
+
+def _parameters(observed: dict[str, TensorVariable]) -> list[TensorVariable]:
+    return [parameter for rv in observed.values() for parameter in rv.owner.op.dist_params(rv.owner)]
 
 
 def refuse_inputs(given: dict[str, Any]) -> None:
@@ -147,18 +155,30 @@ def _given_predictors(name: str, observed: TensorVariable, expected: Expected) -
     parameters = node.op.dist_params(node)
     if expected.given_f is not None:
         return expected.given_f(*parameters)
-    if isinstance(node.op, RandomVariable):
-        observed = node.op.make_node(node.inputs[0], NoneConst, *parameters).outputs[1]
+    if isinstance(node.op, RandomVariable) or hasattr(node.op, "rv_op"):
+        observed = _new_draw(observed)
     try:
         return conditional_mean(observed)
     except (UndefinedMomentException, NotImplementedError) as error:
         raise ModelError(f"the distribution of {name!r} has no mean that PyMC knows: {error}") from error
 
 
+class Given(NamedTuple):
+    """The pieces at one draw.
+
+    - `pieces`: all elements; those that were not sampled at their conditional means
+    - `new`: the places of these in each piece that has any, and the factor of their precision
+    """
+
+    pieces: np.ndarray
+    new: list[tuple[np.ndarray, np.ndarray]]
+
+
 class PredictorRows:
     """The linear predictors of a model's rows, given draws of theta and of the latent pieces.
 
-    `needed` are the hyper-parameters, and `graphs` expectations of observations, or random, from a seed.
+    `needed` are the hyper-parameters, and `graphs` expectations of observations, or random, from a seed. The predictors
+    are those of the observations' `parameters`: an expectation may multiply them, as the cumulative normal does.
     """
 
     def __init__(
@@ -166,14 +186,18 @@ class PredictorRows:
         model: pm.Model,
         latents: list[TensorVariable],
         needed: list[TensorVariable],
+        parameters: list[TensorVariable],
         graphs: list[TensorVariable],
         posterior: xr.Dataset,
         seed: int | None = None,
     ) -> None:
         point, settings = model.initial_point(), {} if seed is None else {"random_seed": seed}
         theta = ThetaVector([model.rvs_to_values[rv] for rv in needed], point, Compiler(settings))
-        terms = model.replace_rvs_by_values(graphs)
-        self._latent = LatentPieces(model, latents, point, terms, theta)
+        depending = [parameter for parameter in parameters if set(latents) & set(ancestors([parameter]))]
+        # Together, so that they have their variables in common.
+        every = model.replace_rvs_by_values([*depending, *graphs])
+        terms = every[len(depending) :]
+        self._latent = LatentPieces(model, latents, point, every, theta)
         self._rows = self._latent.predictor.design()
         self._places = [
             places_in_posterior(model, rv, self._latent.shapes[rv.name], posterior[rv.name]) for rv in latents
@@ -194,26 +218,20 @@ class PredictorRows:
         """Return the predictors where all pieces are zero: (N,)."""
         return self._latent.predictor.offsets(theta)
 
-    def moments(self, theta: np.ndarray, values: list[np.ndarray]) -> tuple[np.ndarray, np.ndarray]:
+    def moments(self, theta: np.ndarray, given: Given) -> tuple[np.ndarray, np.ndarray]:
         """Return mean and variance of each predictor, given theta and the sampled pieces: two (N,) arrays."""
-        x, new = self._given(theta, values)
         scales, variance = self._latent.predictor.column_scales(theta), np.zeros(self._rows.shape[0])
-        for columns, factor in new:
+        for columns, factor in given.new:
             spread = linalg.solve_triangular(factor, (self._rows[:, columns] * scales[columns]).toarray().T, lower=True)
             variance += np.square(spread).sum(axis=0)
-        return self._rows @ (scales * x) + self.offsets(theta), variance
+        return self._rows @ (scales * given.pieces) + self.offsets(theta), variance
 
-    def draw(self, rng: np.random.Generator, theta: np.ndarray, values: list[np.ndarray]) -> np.ndarray:
+    def draw(self, rng: np.random.Generator, theta: np.ndarray, given: Given) -> np.ndarray:
         """Draw the predictors' latent part, given theta and the sampled pieces: (N,)."""
-        x, new = self._given(theta, values)
-        for columns, factor in new:
-            x[columns] += linalg.solve_triangular(factor, rng.standard_normal(len(columns)), lower=True, trans="T")
-        return self._rows @ (self._latent.predictor.column_scales(theta) * x)
+        return self._at(theta, given.pieces + self._deviation(rng, given))
 
-    def _given(
-        self, theta: np.ndarray, values: list[np.ndarray]
-    ) -> tuple[np.ndarray, list[tuple[np.ndarray, np.ndarray]]]:
-        """Return the pieces, new elements at their means; places of these, and factors of their precision."""
+    def given(self, theta: np.ndarray, values: list[np.ndarray]) -> Given:
+        """Return the pieces, given theta and their sampled elements."""
         drawn = [np.append(np.ravel(one), 0.0)[places] for one, places in zip(values, self._places, strict=True)]
         pieces, new, start = self._latent.images(theta, drawn), [], 0
         for own, grown in zip(pieces, self._grown, strict=True):
@@ -221,20 +239,37 @@ class PredictorRows:
                 own[~grown.known], factor = grown.given(theta, own)
                 new.append((start + np.flatnonzero(~grown.known), factor))
             start += len(own)
-        return np.concatenate(pieces), new
+        return Given(np.concatenate(pieces), new)
 
-    def expectation(self, place: int) -> Callable[..., np.ndarray]:
-        """Return a graph's expectation as a function of theta, and of means and variances of the predictors."""
+    def expected(self, rng: np.random.Generator, place: int, theta: np.ndarray, given: Given) -> np.ndarray:
+        """Return a graph's expectation over the elements that were not sampled, given theta and the sampled ones.
+
+        It is exact, by quadrature, where there is one predictor for each observation; otherwise it is the mean over
+        joint draws in antithetic pairs, which the mean over the posterior averages further.
+        """
         function = self.functions[place]
+        at = lambda latent: np.asarray(function(latent, theta)[0])  # noqa: E731
+        if not given.new:
+            return at(self._at(theta, given.pieces))
+        if [len(shape) for shape in self._latent.predictor.shapes] in ([0], [1]):
+            mean, variance = self.moments(theta, given)
+            return normal_expectation(
+                lambda points: np.array([at(point) for point in points]), mean - self.offsets(theta), variance
+            )
+        deviations = [self._deviation(rng, given) for _ in range(PAIRS)]
+        both = [given.pieces + sign * deviation for deviation in deviations for sign in (1.0, -1.0)]
+        return np.mean([at(self._at(theta, pieces)) for pieces in both], axis=0)
 
-        def expectation(theta: np.ndarray, mean: np.ndarray, variance: np.ndarray) -> np.ndarray:
-            latent = mean - self.offsets(theta)
-            if not variance.any():
-                return np.asarray(function(latent, theta)[0])
-            at = lambda points: np.array([function(each, theta)[0] for each in points])  # noqa: E731
-            return normal_expectation(at, latent, variance)
+    def _at(self, theta: np.ndarray, pieces: np.ndarray) -> np.ndarray:
+        return self._rows @ (self._latent.predictor.column_scales(theta) * pieces)
 
-        return expectation
+    def _deviation(self, rng: np.random.Generator, given: Given) -> np.ndarray:
+        """Draw the difference of the pieces from their mean."""
+        deviation = np.zeros_like(given.pieces)
+        for columns, factor in given.new:
+            normals = rng.standard_normal(len(columns))
+            deviation[columns] = linalg.solve_triangular(factor, normals, lower=True, trans="T")
+        return deviation
 
 
 def _dataset(found: dict[str, np.ndarray], draws: int) -> xr.Dataset:

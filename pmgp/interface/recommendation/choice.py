@@ -88,11 +88,21 @@ def _summed(model: pm.Model, latent: Any) -> list[TensorVariable] | None:
     return latents if are_summed(latents) else None
 
 
+def _has_outputs(model: pm.Model) -> bool:
+    """Return whether f is a matrix, with a row for each output of a process."""
+    try:
+        return any(rv.ndim > 1 for rv in find_latents(model, None))
+    except ModelError:
+        return False
+
+
 def _exact(model: pm.Model, latent: Any) -> Recommendation:
     """Return step methods that sample the posterior exactly."""
     candidates = [rv.name for rv in model.free_RVs if is_latent(model, rv.name)]
     if latent is None and len(candidates) > 1:
         return schemes.processes(model) or schemes.several_latent_vectors(model, candidates)
+    if latent is None and _has_outputs(model) and (together := schemes.processes(model)) is not None:
+        return together
     traits = traits_of(model, latent)
     if traits.series:
         return schemes.time_series(model, traits)

@@ -6,6 +6,7 @@ import logging
 import os
 from collections.abc import Sequence
 from dataclasses import replace
+from math import inf
 from pathlib import Path
 from typing import Any
 
@@ -31,6 +32,8 @@ _log = logging.getLogger("pymc.pmgp")
 MOST = 20
 """The largest multiple of the requested draws that is made to reach a number of effective draws."""
 REFUSED = ("nuts_sampler", "nuts_sampler_kwargs", "return_inferencedata", "trace")
+OF_RUN = ("initvals", "chains", "tune", "random_seed", "max_draws", "chain_method")
+"""Arguments of :func:`sample` that cannot change when a run continues."""
 
 
 type Steps = BlockedStep | CompoundStep | Sequence[BlockedStep | CompoundStep]
@@ -146,6 +149,7 @@ def sample(
     >>> print(idata.attrs["pmgp_report"])
     R-hat at most 1.0..., effective draws at least ... (bulk) and ... (tail), ...
     """
+    _check_counts(draws=draws, tune=tune, chains=chains, cores=cores)
     _check(draws, ess, max_draws, flush_every, options)
     check_executor(executor, stall_limit, flush_every)
     model = pm.modelcontext(model)
@@ -170,11 +174,11 @@ def sample(
         check_free(folder)
     settings = RunSettings(
         int(draws),
-        get_default_tune_steps(made, tune),
+        int(get_default_tune_steps(made, tune)),
         int(chains),
         # PyMC's default, made explicit because a stored run continues with the same number.
         min(4, max(1, (os.cpu_count() or 2) // 2)) if cores is None else int(cores),
-        ess,
+        None if ess is None else float(ess),
         MOST * int(draws) if max_draws is None else int(max_draws),
         Seed.from_random_seed(random_seed),
     )
@@ -207,7 +211,9 @@ def resume(
     """Continue a run that was interrupted, or make one longer.
 
     The draws are those that the run would have given without an interruption, bit for bit with the same versions of
-    the packages on the same machine. Each chain continues from its last whole state, and later draws are made again.
+    the packages on the same machine, unless a step method of PyMC's, such as NUTS, was compiled for the first time in
+    the interrupted run: see the page on saving. Each chain continues from its last whole state, and later draws are
+    made again.
 
     Parameters
     ----------
@@ -257,7 +263,9 @@ def resume(
     >>> bool((longer.posterior["f"][:, :50] == idata.posterior["f"]).all())
     True
     """
-    _check(draws or 1, ess, None, flush_every, options, given=("initvals",))
+    _check_counts(draws=draws, cores=cores)
+    _refuse_of_run(options)
+    _check(1, ess, None, flush_every, options)
     check_executor(executor, stall_limit, flush_every)
     model = pm.modelcontext(model)
     run = StoredRun.load(folder_of(out))
@@ -267,7 +275,8 @@ def resume(
     made = _assembled(model, step if recommendation is None else recommendation.steps(), options)
     run.check(model, made)
     if draws is not None or ess is not None:
-        run = run.aiming_at(run.settings.draws if draws is None else int(draws), ess, MOST)
+        effective = None if ess is None else float(ess)
+        run = run.aiming_at(run.settings.draws if draws is None else int(draws), effective, MOST)
     if not options.get("quiet"):
         _say_where(run)
     made.sampling_state, initvals = run.start()
@@ -276,18 +285,29 @@ def resume(
     return Run(model, made, settings, initvals, options, run.folder, flush_every, executor, stall_limit).completed()
 
 
-def _check(
-    draws: int, ess: Any, max_draws: int | None, flush_every: float, options: dict[str, Any], given: tuple = ()
-) -> None:
-    if draws < 1:
-        raise ValueError(f"draws must be at least 1, not {draws}")
-    if ess is not None and not ess > 0:
-        raise ValueError(f"ess must be positive, not {ess}")
+def _check_counts(**given: int | None) -> None:
+    for name, value in given.items():
+        least = 0 if name == "tune" else 1
+        if value is not None and value < least:
+            raise ValueError(f"{name} must be at least {least}, not {value}")
+
+
+def _refuse_of_run(options: dict[str, Any]) -> None:
+    for name in OF_RUN:
+        if name in options:
+            raise ValueError(f"{name} is that of the run: leave it out, or begin a new run with pmgp.sample")
+
+
+def _check(draws: int, ess: Any, max_draws: int | None, flush_every: float, options: dict[str, Any]) -> None:
+    if ess is not None and not 0 < ess < inf:
+        raise ValueError(f"ess must be positive and finite, not {ess}")
     if max_draws is not None and (ess is None or max_draws < draws):
         raise ValueError(f"max_draws={max_draws} needs ess, and must be at least draws={draws}")
     if not flush_every >= 0:
         raise ValueError(f"flush_every must be a number of seconds, not {flush_every}")
-    refused = sorted({*REFUSED, *given} & options.keys())
+    if options.get("var_names") == []:
+        raise ValueError("var_names is empty: name the variables to keep, or leave it out to keep all")
+    refused = sorted({*REFUSED} & options.keys())
     if refused:
         raise ValueError(f"{refused[0]} cannot be given here; use pymc.sample(step=...) instead")
     if ess is not None and "callback" in options:
