@@ -267,3 +267,35 @@ def test_groups_are_found_by_labels_of_every_kind(labels, tmp_path):
         found = pmgp.predict(stored, model=model)
         np.testing.assert_allclose(found["latent_mean"], [0.3, -0.4], rtol=1e-12)
         np.testing.assert_array_equal(found["latent_variance"], 0.0)
+
+
+WITH_MISSING = {
+    "Poisson": lambda eta, y: pm.Poisson("y", pm.math.exp(eta), observed=y),
+    "Normal": lambda eta, y: pm.Normal("y", eta, 0.5, observed=y),
+    "BernoulliProbit": lambda eta, y: pmgp.BernoulliProbit("y", eta, observed=np.minimum(y, 1.0)),
+}
+
+
+@pytest.mark.parametrize("name", WITH_MISSING)
+@pytest.mark.filterwarnings("ignore:Support point not defined")
+def test_rows_whose_observations_are_missing_are_predicted_with_the_others(name):
+    y = np.array([0.0, np.nan, 2.0, 1.0, np.nan])
+    with pm.Model() as model:
+        s = pm.AR("s", rho=[0.5], sigma=1.0, init_dist=pm.Normal.dist(0, 1), shape=5)
+        WITH_MISSING[name](s + pm.Normal("level"), y)
+    f = np.random.default_rng(5).normal(size=(1, 6, 5))
+    values = {"s": (("chain", "draw", "time"), f), "level": (("chain", "draw"), np.full((1, 6), 0.3))}
+    idata = xr.DataTree.from_dict({"posterior": xr.Dataset(values, coords={"chain": [0], "draw": np.arange(6)})})
+    found = pmgp.predict(idata, model=model)
+    eta = f[0] + 0.3
+    np.testing.assert_allclose(found["latent_mean"], eta.mean(axis=0), rtol=1e-12)
+    expected = {
+        "Poisson": ("mean", np.exp),
+        "Normal": ("mean", np.asarray),
+        "BernoulliProbit": ("probability", norm.cdf),
+    }
+    kind, given = expected[name]
+    np.testing.assert_allclose(found[kind], given(eta).mean(axis=0), rtol=1e-9)
+    drawn = pmgp.sample_predictions(idata, model=model, random_seed=1)["predictions"]
+    assert drawn["y"].dims == ("chain", "draw", "point")
+    assert np.isfinite(drawn["y"]).all()

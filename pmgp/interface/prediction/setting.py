@@ -9,8 +9,12 @@ from typing import Any
 
 import numpy as np
 import pymc as pm
+import pytensor.tensor as pt
 from pymc.distributions.distribution import PartialObservedRV
 from pytensor.graph.traversal import ancestors
+from pytensor.tensor.random.op import RandomVariable
+from pytensor.tensor.subtensor import AdvancedSubtensor
+from pytensor.tensor.type_other import NoneConst
 from pytensor.tensor.variable import TensorVariable
 from rich.progress import BarColumn, Progress, TaskProgressColumn, TextColumn, TimeRemainingColumn
 
@@ -164,9 +168,31 @@ def observed_below(model: pm.Model, latents: list[TensorVariable]) -> dict[str, 
     for variable in model.observed_RVs:
         if not set(latents) & set(ancestors([variable])):
             continue
-        name = str(variable.name)
-        if isinstance(variable.owner.op, PartialObservedRV):
-            found[name.removesuffix("_observed")] = variable.owner.inputs[0]
-        else:
+        name, complete = str(variable.name), _complete(variable)
+        if complete is None:
             found[name] = variable
+        else:
+            found[name.removesuffix("_observed")] = complete
     return found
+
+
+def _complete(observed: TensorVariable) -> TensorVariable | None:
+    """Return a variable with the rows that PyMC has taken out of an observed one; None if there are none."""
+    op = observed.owner.op
+    if isinstance(op, PartialObservedRV):
+        return observed.owner.inputs[0]
+    if not isinstance(op, RandomVariable):
+        return None
+    given = op.dist_params(observed.owner)
+    parameters = [_without_mask(parameter) for parameter in given]
+    if parameters == list(given):
+        return None
+    return op.make_node(pt.random.shared_rng(seed=None), NoneConst, *parameters).outputs[1]
+
+
+def _without_mask(parameter: TensorVariable) -> TensorVariable:
+    """Return what a parameter of the observed rows was selected from, if a mask has selected it."""
+    node = parameter.owner
+    if node is None or not isinstance(node.op, AdvancedSubtensor) or len(node.inputs) != 2:
+        return parameter
+    return node.inputs[0] if node.inputs[1].type.dtype == "bool" else parameter
