@@ -266,6 +266,12 @@ def test_it_keeps_the_other_groups_and_repeats_by_seed(model, approximate, weigh
 
 
 @pytest.mark.full
+def test_predictions_refuse_draws_that_have_weights(model, weighted):
+    with pytest.raises(ValueError, match=r"the draws have weights.*without resample=False"):
+        pmgp.predict(weighted, [[0.0]], model=model)
+
+
+@pytest.mark.full
 def test_weights_that_cannot_be_trusted_are_told(model, approximate):
     """A chain of another density: its stored evidence falls with the scale as no posterior does."""
     wrong = shortened(approximate)

@@ -97,7 +97,7 @@ def predict(
     ValueError
         If Xnew has no rows, the wrong number of columns, or values that are not finite; if a name in `at` is not a
         `pymc.Data` of the likelihood, or its values have the wrong shape or are not finite; if the posterior lacks a
-        variable.
+        variable, or its draws have weights.
     ModelError
         If the model has no latent process whose inputs can be found, or its systems cannot be solved iteratively.
     NotConvergedError
@@ -132,6 +132,7 @@ def predict(
     >>> (found["probability"] > 0.9).values
     array([False, False,  True])
     """
+    _refuse_weights(idata)
     process = inducing_process(pm.modelcontext(model))
     if process is not None:
         given = {"latent": latent, "gp": gp, "at": at, "block_size": block_size}
@@ -157,6 +158,15 @@ def predict(
     averages = _averages(setting, expectations, block_size, progressbar)
     labels = None if setting.rows.single else setting.rows.labels(setting.points.model)
     return _dataset(averages, len(setting.draws.theta), labels)
+
+
+def _refuse_weights(idata: Any) -> None:
+    """Refuse draws whose averages need weights."""
+    if "sample_stats" in idata and "log_weight" in idata["sample_stats"]:
+        raise ValueError(
+            'the draws have weights, sample_stats["log_weight"], and predictions are plain averages: let '
+            "pmgp.marginal.correct draw by weight, as it does without resample=False"
+        )
 
 
 def _of_observations(setting: PredictionTask, block_size: int | None, progressbar: bool) -> xr.Dataset:
