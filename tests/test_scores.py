@@ -297,6 +297,6 @@ def test_quantiles_of_rates_beyond_scipys_reach_the_probability():
     predicted = PredictedCounts.log_normal([5.0, 5.0], [60.0, 200.0])
     np.testing.assert_array_equal(predicted.quantile(0.5), [148, 148])
     exact = 5.0 + stats.norm.ppf(0.95) * np.sqrt([60.0, 200.0])
-    np.testing.assert_allclose(np.log(predicted.quantile(0.95)), exact, atol=0.15)
+    np.testing.assert_allclose(np.log(predicted.quantile(0.95)), exact, atol=0.25)
     with np.errstate(over="ignore"):
         assert PredictedCounts.log_normal([5.0], [2e6]).quantile(0.95) > 1e18

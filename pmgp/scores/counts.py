@@ -16,6 +16,7 @@ from scipy.stats import norm, poisson
 N_RATES = 500
 """Number of rates that represent a log-normal distribution."""
 LARGE_RATE = 1e9
+"""Above this rate a Poisson distribution is taken for normal."""
 LARGEST_COUNT = 2**61
 """The largest quantile that is returned; the sum of two of them is still a 64-bit integer."""
 

@@ -238,7 +238,7 @@ def several_logits(name, eta):
     ("observe", "density", "draws", "tolerance"),
     [
         (CLOSED["OrdinalProbit"], lambda u: np.diff(norm.cdf([-np.inf, -1.0 - u, 2.0 - u, np.inf])), 1, 1e-6),
-        (several_logits, lambda u: softmax([0.0, u, -u]), 100, 0.01),
+        (several_logits, lambda u: softmax([0.0, u, -u]), 400, 0.01),
     ],
 )
 def test_classes_of_a_new_group_have_their_probabilities(observe, density, draws, tolerance):
@@ -299,3 +299,14 @@ def test_rows_whose_observations_are_missing_are_predicted_with_the_others(name)
     drawn = pmgp.sample_predictions(idata, model=model, random_seed=1)["predictions"]
     assert drawn["y"].dims == ("chain", "draw", "point")
     assert np.isfinite(drawn["y"]).all()
+
+
+def test_rows_that_a_model_leaves_out_by_itself_are_not_predicted():
+    kept = np.array([True, False, True, True, False])
+    with pm.Model() as model:
+        s = pm.AR("s", rho=[0.5], sigma=1.0, init_dist=pm.Normal.dist(0, 1), shape=5)
+        pm.Poisson("y", pm.math.exp(s)[kept], observed=[0, 2, 1])
+    f = np.random.default_rng(5).normal(size=(1, 6, 5))
+    draws = xr.Dataset({"s": (("chain", "draw", "time"), f)}, coords={"chain": [0], "draw": np.arange(6)})
+    found = pmgp.predict(xr.DataTree.from_dict({"posterior": draws}), model=model)
+    np.testing.assert_allclose(found["mean"], np.exp(f[0][:, kept]).mean(axis=0), rtol=1e-9)

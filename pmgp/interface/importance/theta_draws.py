@@ -42,6 +42,8 @@ def theta_draws(posterior: xr.Dataset, model: pm.Model, latents: list[TensorVari
     `latents`, the variables of f, are left out.
     """
     variables = hyperparameters(model, latents)
+    if not variables:
+        return np.empty((posterior.sizes["chain"] * posterior.sizes["draw"], 0))
     inputs = [rv.type(name=rv.name) for rv in variables]
     outputs = replace_vars_in_graphs(transformed(model, variables), dict(zip(variables, inputs, strict=True)))
     function = compile_pytensor(inputs, outputs, on_unused_input="ignore", mode=INTERPRETED)

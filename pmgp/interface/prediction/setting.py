@@ -12,7 +12,6 @@ import pymc as pm
 import pytensor.tensor as pt
 from pymc.distributions.distribution import PartialObservedRV
 from pytensor.graph.traversal import ancestors
-from pytensor.tensor.random.op import RandomVariable
 from pytensor.tensor.subtensor import AdvancedSubtensor
 from pytensor.tensor.type_other import NoneConst
 from pytensor.tensor.variable import TensorVariable
@@ -168,25 +167,21 @@ def observed_below(model: pm.Model, latents: list[TensorVariable]) -> dict[str, 
     for variable in model.observed_RVs:
         if not set(latents) & set(ancestors([variable])):
             continue
-        name, complete = str(variable.name), _complete(variable)
-        if complete is None:
-            found[name] = variable
+        name = str(variable.name)
+        # A mask of the user's own stays: only here are there rows that PyMC has taken out.
+        if f"{name.removesuffix('_observed')}_unobserved" in model.named_vars:
+            found[name.removesuffix("_observed")] = _complete(variable)
         else:
-            found[name.removesuffix("_observed")] = complete
+            found[name] = variable
     return found
 
 
-def _complete(observed: TensorVariable) -> TensorVariable | None:
-    """Return a variable with the rows that PyMC has taken out of an observed one; None if there are none."""
+def _complete(observed: TensorVariable) -> TensorVariable:
+    """Return an observed variable with the rows that PyMC has taken out of it."""
     op = observed.owner.op
     if isinstance(op, PartialObservedRV):
         return observed.owner.inputs[0]
-    if not isinstance(op, RandomVariable):
-        return None
-    given = op.dist_params(observed.owner)
-    parameters = [_without_mask(parameter) for parameter in given]
-    if parameters == list(given):
-        return None
+    parameters = [_without_mask(parameter) for parameter in op.dist_params(observed.owner)]
     return op.make_node(pt.random.shared_rng(seed=None), NoneConst, *parameters).outputs[1]
 
 

@@ -211,9 +211,8 @@ def resume(
     """Continue a run that was interrupted, or make one longer.
 
     The draws are those that the run would have given without an interruption, bit for bit with the same versions of
-    the packages on the same machine, unless a step method of PyMC's, such as NUTS, was compiled for the first time in
-    the interrupted run: see the page on saving. Each chain continues from its last whole state, and later draws are
-    made again.
+    the packages on the same machine. There is one exception, where PyMC's own step methods, such as NUTS, move some
+    variables: see "Saving and loading". Each chain continues from its last whole state, and later draws are made again.
 
     Parameters
     ----------
@@ -233,7 +232,7 @@ def resume(
     flush_every, executor, stall_limit
         See `sample`.
     **options
-        See `sample`; ``initvals`` are those of the run.
+        See `sample`; ``initvals``, ``chains``, ``tune`` and the seed are those of the run.
 
     Returns
     -------
