@@ -168,7 +168,7 @@ def test_what_predictions_refuse(regression, rng):
     idata, _ = posterior(rng)
     with pytest.raises(ValueError, match="the process has no observations 'z'; choose among y"):
         process.predict(idata, NEW, observed=np.zeros(3), name="z", model=model)
-    with pytest.raises(ValueError, match="the posterior has no 'f_rotated_'"):
+    with pytest.raises(ValueError, match=r"the posterior has no draws of .*f_rotated_"):
         process.predict(
             DataTree.from_dict({"posterior": Dataset({"x": (("chain", "draw"), [[0.0]])})}), NEW, model=model
         )

@@ -20,10 +20,11 @@ from pmgp.core.importance import fitted, log_mean
 from pmgp.core.numerics.threads import suitable_threads, threads_limited
 from pmgp.interface.importance.estimates import Estimates
 from pmgp.interface.importance.proper_prior import refuse_improper
-from pmgp.interface.importance.theta_draws import posterior_of, theta_draws
+from pmgp.interface.importance.theta_draws import theta_draws
 from pmgp.interface.importance.trust import Trust, trust_in
 from pmgp.interface.model.latent_variable import find_together
 from pmgp.interface.model.missing import hyperparameters
+from pmgp.interface.model.posterior import posterior_of
 from pmgp.interface.steps.shared import share
 
 
@@ -144,7 +145,7 @@ def evidence(
     model = pm.modelcontext(model)
     latents = find_together(model, latent)
     refuse_improper(model, latents)
-    posterior = posterior_of(idata, hyperparameters(model, latents))
+    posterior = posterior_of(idata, hyperparameters(model, latents), weights=True)
     parts = share(model, latent, compile_kwargs=compile_kwargs, given_theta=False).parts
     parts.checks.refuse_discrete()
     estimates = Estimates(parts, estimator, approximation)

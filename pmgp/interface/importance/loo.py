@@ -23,7 +23,7 @@ from pmgp.core.importance import log_evidence_left_out
 from pmgp.core.marginal.evaluation import Ready
 from pmgp.core.numerics.threads import suitable_threads, threads_limited
 from pmgp.interface.importance.estimates import Estimates
-from pmgp.interface.importance.theta_draws import latent_draws, posterior_of, theta_draws
+from pmgp.interface.importance.theta_draws import latent_draws, some_draws, theta_draws
 from pmgp.interface.importance.trust import FEWEST
 from pmgp.interface.model.latent_gaussian import LatentGaussianModel, ModelError
 from pmgp.interface.model.latent_variable import below, find_together
@@ -122,7 +122,7 @@ def loo(
     model = pm.modelcontext(model)
     latents = find_together(model, latent)
     _refuse_long(latents[0], int(model.eval_rv_shapes()[latents[0].name][-1]))
-    posterior = posterior_of(idata, [*latents, *hyperparameters(model, latents)], draws)
+    posterior = some_draws(idata, [*latents, *hyperparameters(model, latents)], draws)
     parts = share(model, latent, compile_kwargs=compile_kwargs, given_theta=False).parts
     _refuse_joint_terms(parts)
     estimates = Estimates(parts, ImportanceSampling(particles), approximation)

@@ -14,21 +14,17 @@ from pytensor.tensor.variable import TensorVariable
 from pmgp.interface.graphs.compilation import INTERPRETED
 from pmgp.interface.model.latent_gaussian import LatentGaussianModel
 from pmgp.interface.model.missing import hyperparameters
+from pmgp.interface.model.posterior import posterior_of
 
 
-def posterior_of(idata: Any, needed: list[TensorVariable], draws: int | None = None) -> xr.Dataset:
+def some_draws(idata: Any, needed: list[TensorVariable], draws: int | None) -> xr.Dataset:
     """Return the posterior's draws, or at most `draws` of them: evenly spaced, and the same from each chain.
 
     It must contain the variables `needed`.
     """
     if draws is not None and draws < 1:
         raise ValueError(f"draws must be at least 1, not {draws}")
-    if "posterior" not in idata:
-        raise ValueError("the draws have no group 'posterior': give the result of pymc.sample")
-    posterior = idata["posterior"].to_dataset()
-    missing = [variable.name for variable in needed if variable.name not in posterior]
-    if missing:
-        raise ValueError(f"the posterior has no draws of {', '.join(missing)}; sample with all variables in the trace")
+    posterior = posterior_of(idata, needed)
     if draws is None:
         return posterior
     chains, length = min(posterior.sizes["chain"], draws), posterior.sizes["draw"]

@@ -21,11 +21,12 @@ from pmgp.core.estimators import ApproximateEvidence, Estimator
 from pmgp.core.importance import log_mean, resampled
 from pmgp.core.numerics.threads import suitable_threads, threads_limited
 from pmgp.interface.importance.estimates import Estimates
-from pmgp.interface.importance.theta_draws import posterior_of, theta_draws
+from pmgp.interface.importance.theta_draws import theta_draws
 from pmgp.interface.importance.trust import trust_in
 from pmgp.interface.integrated.approximate import LOG_EVIDENCE
 from pmgp.interface.model.latent_gaussian import find_latent
 from pmgp.interface.model.missing import hyperparameters
+from pmgp.interface.model.posterior import posterior_of
 from pmgp.interface.steps.shared import share
 
 
@@ -92,7 +93,7 @@ def correct(
         raise ValueError('estimator="none" estimates nothing, so that nothing would be corrected; use "importance"')
     model = pm.modelcontext(model)
     f = find_latent(model, latent)
-    posterior = posterior_of(idata, hyperparameters(model, [f]))
+    posterior = posterior_of(idata, hyperparameters(model, [f]), weights=True)
     if LOG_EVIDENCE not in posterior:
         raise ValueError(
             f"the posterior has no draws of {LOG_EVIDENCE}: give draws of pmgp.marginal.approximate's model"

@@ -8,6 +8,7 @@ from typing import Any
 import numpy as np
 from pytensor.tensor.variable import TensorVariable
 
+from pmgp.interface.model.posterior import posterior_of
 from pmgp.interface.prediction.latent_rows import LatentRows
 
 
@@ -28,10 +29,7 @@ class Draws:
 
 def check_variables(idata: Any, rows: LatentRows, theta: list[TensorVariable]) -> None:
     """Refuse a posterior that lacks variables, or has a different number of latent values."""
-    posterior = idata["posterior"]
-    missing = [variable.name for variable in (*rows.drawn, *theta) if variable.name not in posterior]
-    if missing:
-        raise ValueError(f"the posterior has no draws of {', '.join(missing)}; sample with all variables in the trace")
+    posterior = posterior_of(idata, [*rows.drawn, *theta])
     for name in map(str, [variable.name for variable in rows.drawn]):
         length = posterior[name].transpose("chain", "draw", ...).shape[-1]
         if length != rows.size:

@@ -132,7 +132,6 @@ def predict(
     >>> (found["probability"] > 0.9).values
     array([False, False,  True])
     """
-    _refuse_weights(idata)
     process = inducing_process(pm.modelcontext(model))
     if process is not None:
         given = {"latent": latent, "gp": gp, "at": at, "block_size": block_size}
@@ -158,15 +157,6 @@ def predict(
     averages = _averages(setting, expectations, block_size, progressbar)
     labels = None if setting.rows.single else setting.rows.labels(setting.points.model)
     return _dataset(averages, len(setting.draws.theta), labels)
-
-
-def _refuse_weights(idata: Any) -> None:
-    """Refuse draws whose averages need weights."""
-    if "sample_stats" in idata and "log_weight" in idata["sample_stats"]:
-        raise ValueError(
-            'the draws have weights, sample_stats["log_weight"], and predictions are plain averages: let '
-            "pmgp.marginal.correct draw by weight, as it does without resample=False"
-        )
 
 
 def _of_observations(setting: PredictionTask, block_size: int | None, progressbar: bool) -> xr.Dataset:

@@ -23,7 +23,7 @@ from scipy import linalg
 from pmgp.core.numerics.quadrature import normal_expectation
 from pmgp.interface.distributions.records import Expected, record_of
 from pmgp.interface.graphs.compilation import Compiler
-from pmgp.interface.importance.theta_draws import posterior_of, theta_draws
+from pmgp.interface.importance.theta_draws import some_draws, theta_draws
 from pmgp.interface.model.latent_pieces import LatentPieces
 from pmgp.interface.model.latent_variable import ModelError
 from pmgp.interface.model.missing import hyperparameters
@@ -77,7 +77,7 @@ def sample_rows(
     found = {"latent": latent + np.array([rows.offsets(theta) for theta in thetas])}
     for name, function in zip(graphs, rows.functions, strict=True):
         found[name] = np.array([np.ravel(function(f, theta)[0]) for f, theta in zip(latent, thetas, strict=True)])
-    posterior = posterior_of(idata, latents, draws)
+    posterior = some_draws(idata, latents, draws)
     shape = posterior.sizes["chain"], posterior.sizes["draw"]
     variables = {
         name: (("chain", "draw", _point(name, drawn, latent)), drawn.reshape(*shape, -1))
@@ -112,7 +112,7 @@ def _prepared(
 ) -> tuple[PredictorRows, np.ndarray, list[np.ndarray]]:
     """Return the rows, draws of theta, and draws of the pieces."""
     needed = hyperparameters(model, latents)
-    posterior = posterior_of(idata, [*latents, *needed], draws)
+    posterior = some_draws(idata, [*latents, *needed], draws)
     try:
         rows = PredictorRows(model, latents, needed, _parameters(observed), graphs, posterior, seed)
     except IndexError as error:

@@ -128,13 +128,13 @@ def prepare(
         refuse_constant_inputs(model)
     needed = set(ancestors([*rows.variables, *observed.values()]))
     theta = [rv for rv in model.free_RVs if rv not in rows.variables and rv in needed]
+    check_variables(idata, rows, theta)
     of_processes = set(ancestors(rows.variables))
     of_theta = [rv for rv in theta if rv in of_processes]
     processes = LatentProcesses(rows, of_theta, known_processes(gp), chosen_solver)
     vector_of_times = is_process(latents[0]) and np.ndim(Xnew) == 1
     Xnew = check_inputs(np.reshape(Xnew, (-1, 1)) if vector_of_times else Xnew, processes.X)
     given = check_at(at, model, rows.name, processes.inputs, list(observed.values()))
-    check_variables(idata, rows, theta)
     chosen, coordinates = evenly_spaced(idata, rows, theta, draws, by_chain)
     places = [theta.index(rv) for rv in processes.theta]
     processes.compile(Xnew, [chosen.theta[0][place] for place in places])

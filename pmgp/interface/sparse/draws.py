@@ -11,17 +11,13 @@ from pytensor.graph.replace import clone_replace
 from pytensor.tensor.variable import TensorVariable
 
 from pmgp.interface.graphs.numerical import NumericalFunction
+from pmgp.interface.model.posterior import posterior_of
 
 
 def spaced_draws(idata: Any, model: pm.Model, number: int | None) -> list[dict[str, np.ndarray]]:
     """Return values of the model's free variables at draws that are evenly spaced over all chains, or at all draws."""
     names = [rv.name for rv in model.free_RVs]
-    posterior = idata["posterior"].to_dataset()
-    missing = [name for name in names if name not in posterior]
-    if missing:
-        raise ValueError(
-            f"the posterior has no {', '.join(map(repr, missing))}: sample the model to which this process belongs"
-        )
+    posterior = posterior_of(idata, model.free_RVs)
     arrays = {name: posterior[name].values.reshape(-1, *posterior[name].shape[2:]) for name in names}
     total = posterior.sizes["chain"] * posterior.sizes["draw"]
     chosen = np.unique(np.linspace(0, total - 1, min(number or total, total)).astype(int))
