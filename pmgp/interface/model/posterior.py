@@ -21,8 +21,8 @@ def posterior_of(idata: Any, needed: Iterable[TensorVariable], *, weights: bool 
         posterior = idata["posterior"].to_dataset()
     except (AttributeError, KeyError, TypeError) as error:
         raise ValueError(
-            f"an object of type {type(idata).__name__} has no group 'posterior': give the draws that pmgp.sample or pymc.sample "
-            "returned"
+            f"an object of type {type(idata).__name__} has no group 'posterior': give the draws that pmgp.sample or "
+            "pymc.sample returned"
         ) from error
     missing = [str(variable.name) for variable in needed if variable.name not in posterior]
     if missing:
