@@ -285,6 +285,20 @@ def test_inputs_replaced_since_the_model_was_built():
     check(predict(idata, model=model), *conditional_moments(idata, plain_kernel, old=X[:9]))
 
 
+@quickly
+def test_inputs_replaced_since_the_draws_are_refused():
+    model, _ = build(inputs=as_data)
+    idata = draws_of(model, 2)
+    idata["constant_data"] = xr.Dataset({"X": (("row", "column"), X)})
+    with model:
+        found = predict(idata)
+        pm.set_data({"X": X[::-1]})
+        with pytest.raises(ValueError, match="the model's 'X' has other values than when these draws were made"):
+            predict(idata)
+        pm.set_data({"X": X})
+        xr.testing.assert_equal(predict(idata), found)
+
+
 def probit_data(f):
     probit(f, observed=pm.Data("labels", LABELS))
 
@@ -312,6 +326,19 @@ def test_whole_numbers_as_inputs_allow_others_between_them(as_data):
         return predict(draws_of(model, 4), [[0.5], [3.25]], model=model)["latent_mean"]
 
     assert_allclose(predicted(places), predicted(places.astype(float)), rtol=1e-9)
+
+
+def test_whole_numbers_that_the_likelihood_uses_allow_no_others():
+    with pm.Model() as model:
+        places = pm.Data("X", np.arange(8)[:, None])
+        lengthscale = pm.Gamma("lengthscale", 2, 1)
+        gp = pm.gp.Latent(cov_func=pm.gp.cov.Matern32(1, ls=lengthscale))
+        f = gp.prior("f", X=places, reparameterize=False)
+        pm.Bernoulli("y", logit_p=f + places[:, 0], observed=np.arange(8) % 2)
+    idata = draws_of(model, 4)
+    assert predict(idata, [[3.0], [9.0]], model=model)["probability"].shape == (2,)
+    with pytest.raises(ValueError, match=r"Xnew, used for 'X' in the likelihood, has the value 0\.5, but .* type int"):
+        predict(idata, [[3.0], [0.5]], model=model)
 
 
 @quickly

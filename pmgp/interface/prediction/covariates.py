@@ -61,8 +61,16 @@ def _numbers(name: str, value: Any, dtype: str) -> np.ndarray:
     wrong = numbers[~np.isfinite(numbers)]
     if wrong.size:
         raise ValueError(f"at[{name!r}] has a value that is not finite: {wrong[0]}")
+    return as_data(f"at[{name!r}]", numbers, dtype)
+
+
+def as_data(name: str, numbers: np.ndarray, dtype: str) -> np.ndarray:
+    """Return numbers with the type of the model's data, and refuse those that it cannot represent."""
     converted = numbers.astype(dtype)
     changed = numbers[~np.isclose(converted, numbers, rtol=1e-6)]
     if changed.size:
-        raise ValueError(f"at[{name!r}] has the value {changed[0]}, but the model's data are of the type {dtype}")
+        raise ValueError(
+            f"{name} has the value {changed[0]}, but the model's data are of the type {dtype}: give the model numbers "
+            "of the type float64"
+        )
     return converted

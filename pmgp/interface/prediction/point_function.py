@@ -16,6 +16,7 @@ from pytensor.graph.rewriting.utils import rewrite_graph
 from pytensor.graph.traversal import ancestors
 from pytensor.tensor.variable import TensorVariable
 
+from pmgp.interface.prediction.covariates import as_data
 from pmgp.interface.prediction.latent_rows import LatentRows
 from pmgp.interface.prediction.new_points import NewPoints
 from pmgp.interface.prediction.rules import NotPointwiseError
@@ -104,7 +105,11 @@ class PointModel:
         if variable in self.inputs:
             if axis != 0 or graph.levels[name] not in graph.latent_levels:
                 raise NotPointwiseError(f"the inputs {name!r} are used for observations in another order")
-            return (self.Xnew if variable.ndim == 2 else self.Xnew[:, 0]).astype(variable.type.dtype)
+            return as_data(
+                f"Xnew, used for {name!r} in the likelihood,",
+                self.Xnew if variable.ndim == 2 else self.Xnew[:, 0],
+                variable.type.dtype,
+            )
         if name not in self.at:
             raise NotPointwiseError(
                 f"{name!r} has a value for each observation: pass its values at the new points, at={{{name!r}: ...}}"

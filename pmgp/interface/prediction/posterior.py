@@ -6,6 +6,7 @@ from dataclasses import dataclass
 from typing import Any
 
 import numpy as np
+from pytensor.compile import SharedVariable
 from pytensor.tensor.variable import TensorVariable
 
 from pmgp.interface.model.posterior import posterior_of
@@ -37,6 +38,21 @@ def check_variables(idata: Any, rows: LatentRows, theta: list[TensorVariable]) -
                 f"the posterior has {length} values of {name!r}, but the model has {rows.size} inputs: "
                 "set the data back to those that were sampled"
             )
+
+
+def check_inputs_unchanged(idata: Any, inputs: list[Any]) -> None:
+    """Refuse draws that were made with other inputs than the model's present ones, as far as these were stored."""
+    stored = idata.get("constant_data", {})
+    for variable in inputs:
+        name = str(variable.name)
+        # Data without a name, and constants, cannot have been set.
+        if isinstance(variable, SharedVariable) and name in stored:
+            drawn, present = stored[name].to_numpy(), variable.get_value(borrow=True)
+            if drawn.shape != present.shape or not np.allclose(drawn, present):
+                raise ValueError(
+                    f"the model's {name!r} has other values than when these draws were made: set them back with "
+                    "pymc.set_data, and give the new inputs as Xnew"
+                )
 
 
 def evenly_spaced(

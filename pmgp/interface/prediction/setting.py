@@ -30,7 +30,7 @@ from pmgp.interface.prediction.known_process import known_processes
 from pmgp.interface.prediction.latent_processes import GivenTheta, LatentProcesses
 from pmgp.interface.prediction.latent_rows import LatentRows
 from pmgp.interface.prediction.point_function import PointModel
-from pmgp.interface.prediction.posterior import Draws, check_variables, evenly_spaced
+from pmgp.interface.prediction.posterior import Draws, check_inputs_unchanged, check_variables, evenly_spaced
 from pmgp.interface.prediction.rules import NotPointwiseError
 
 FORECAST = (
@@ -132,6 +132,7 @@ def prepare(
     of_processes = set(ancestors(rows.variables))
     of_theta = [rv for rv in theta if rv in of_processes]
     processes = LatentProcesses(rows, of_theta, known_processes(gp), chosen_solver)
+    check_inputs_unchanged(idata, processes.inputs)
     vector_of_times = is_process(latents[0]) and np.ndim(Xnew) == 1
     Xnew = check_inputs(np.reshape(Xnew, (-1, 1)) if vector_of_times else Xnew, processes.X)
     given = check_at(at, model, rows.name, processes.inputs, list(observed.values()))
