@@ -349,6 +349,13 @@ def test_a_folder_that_holds_something_is_refused(sample, probit_model, stored, 
         resumed(tmp_path, probit_model)
 
 
+def test_what_failed_before_a_chain_began_leaves_no_run(sample, tmp_path):
+    folder = tmp_path / "run"
+    with pytest.raises((TypeError, ValueError), match="no_option"):
+        sample(out=folder, no_option=1)
+    assert not folder.exists()
+
+
 @pytest.mark.parametrize(
     ("change", "words"),
     [

@@ -22,7 +22,7 @@ from pmgp.interface.sampling.address import Address, Folder, folder_of
 from pmgp.interface.sampling.drawing import Run
 from pmgp.interface.sampling.inducing_starts import fitted_gaussian, follow
 from pmgp.interface.sampling.report import ENOUGH
-from pmgp.interface.sampling.stored_run import RunSettings, Seed, StoredRun, check_free
+from pmgp.interface.sampling.stored_run import RunSettings, Seed, StoredRun, any_chain, check_free, delete
 from pmgp.interface.sampling.vectorized import VectorizedRun, vectorized
 from pmgp.interface.sampling.weighted import weighted
 from pmgp.interface.steps import PseudoMarginal
@@ -192,7 +192,14 @@ def sample(
     if folder is not None:
         _check_seen(folder, settings, executor)
         StoredRun.create(folder, settings, model, made, initvals)
-    return Run(model, made, settings, initvals, options, folder, flush_every, executor, stall_limit).completed()
+    run = Run(model, made, settings, initvals, options, folder, flush_every, executor, stall_limit)
+    try:
+        return run.completed()
+    except Exception:
+        # An option that PyMC refuses, for instance: the same folder can be given again.
+        if folder is not None and not any_chain(folder):
+            delete(folder)
+        raise
 
 
 def resume(

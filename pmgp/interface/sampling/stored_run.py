@@ -161,8 +161,7 @@ def check_free(folder: Folder) -> None:
 
 def delete(folder: Folder) -> None:
     """Delete a stored run, but no other files in its folder."""
-    there: list[Folder] = [*folder.iterdir()] if folder.is_dir() else []
-    chains = [path for path in there if path.name.startswith("chain-") and path.is_dir()]
+    chains = _chain_folders(folder)
     for chain in chains:
         remove(chain)
     for path in [path for name in (START, MANIFEST, PERMIT) for path in blocks.written(folder / name)]:
@@ -170,6 +169,16 @@ def delete(folder: Folder) -> None:
     for emptied in (*chains, folder):
         if emptied.is_dir() and not any(emptied.iterdir()):
             emptied.rmdir()
+
+
+def any_chain(folder: Folder) -> bool:
+    """Return whether a chain of the run in a folder has begun."""
+    return bool(_chain_folders(folder))
+
+
+def _chain_folders(folder: Folder) -> list[Folder]:
+    there: list[Folder] = [*folder.iterdir()] if folder.is_dir() else []
+    return [path for path in there if path.name.startswith("chain-") and path.is_dir()]
 
 
 def _occupied(folder: Folder) -> bool:
