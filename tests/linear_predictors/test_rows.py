@@ -310,3 +310,34 @@ def test_rows_that_a_model_leaves_out_by_itself_are_not_predicted():
     draws = xr.Dataset({"s": (("chain", "draw", "time"), f)}, coords={"chain": [0], "draw": np.arange(6)})
     found = pmgp.predict(xr.DataTree.from_dict({"posterior": draws}), model=model)
     np.testing.assert_allclose(found["mean"], np.exp(f[0][:, kept]).mean(axis=0), rtol=1e-9)
+
+
+# Distributions that PyMC builds from others
+
+
+def zero_inflated(name, eta, **shape):
+    return pm.ZeroInflatedPoisson(name, 0.75, pm.math.exp(eta), **{"observed": [0, 1]} | shape)
+
+
+def test_a_mixture_of_another_number_of_rows_needs_their_shape():
+    model, idata = of_two_groups(zero_inflated)
+    model.set_data("group_of", np.array([1, 0, 1]))
+    with pytest.raises(ModelError, match=r"another number of rows \(.*expected \(2,\).*give it shape=mu\.shape"):
+        pmgp.predict(idata, model=model)
+    model, idata = of_two_groups(lambda name, eta: zero_inflated(name, eta, shape=eta.shape))
+    model.set_data("group_of", np.array([1, 0, 1]))
+    np.testing.assert_allclose(pmgp.predict(idata, model=model)["mean"], 0.75 * np.exp([-0.4, 0.3, -0.4]), rtol=1e-9)
+    model, idata = of_two_groups(lambda name, eta: zero_inflated(name, eta, observed=pm.Data("labels", [0, 1])))
+    model.set_data("labels", np.zeros(3, dtype=int))
+    model.set_data("group_of", np.array([1, 0, 1]))
+    np.testing.assert_allclose(pmgp.predict(idata, model=model)["mean"], 0.75 * np.exp([-0.4, 0.3, -0.4]), rtol=1e-9)
+
+
+def test_predictors_are_given_where_observations_have_no_mean_that_is_known():
+    model, idata = of_two_groups(lambda name, eta: pm.HurdlePoisson(name, 0.75, pm.math.exp(eta), observed=[0, 1]))
+    with pytest.warns(
+        UserWarning, match=r"cannot be given, only the linear predictors: the distribution of 'y' has no"
+    ):
+        found = pmgp.predict(idata, model=model)
+    assert list(found.data_vars) == ["latent_mean", "latent_variance"]
+    np.testing.assert_allclose(found["latent_mean"], [0.3, -0.4], rtol=1e-9)

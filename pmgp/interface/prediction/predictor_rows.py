@@ -6,6 +6,7 @@ predictors are normal: later elements have their prior's distribution, given the
 
 from __future__ import annotations
 
+import warnings
 from typing import Any, NamedTuple
 
 import numpy as np
@@ -121,6 +122,13 @@ def _prepared(
             f"({str(error).splitlines()[0]}): for new groups and times give the variable dims, such as dims='group', "
             "and lengthen them before the prediction, for example with model.set_dim('group', 12, coord_values=...)"
         ) from error
+    except AssertionError as error:
+        if "SpecifyShape" not in str(error):
+            raise
+        raise ModelError(
+            f"an observed variable was built for another number of rows ({str(error).splitlines()[0]}), as mixtures "
+            "are, zero-inflated ones among them: give it shape=mu.shape, or observed=pm.Data(...)"
+        ) from error
     values = [posterior[rv.name].stack(sample=("chain", "draw")).transpose("sample", ...).to_numpy() for rv in latents]
     return rows, theta_draws(posterior, model, latents), values
 
@@ -142,14 +150,24 @@ def refuse_inputs(given: dict[str, Any]) -> None:
 
 def _expected_graphs(observed: dict[str, TensorVariable]) -> dict[str, TensorVariable]:
     prefixed = len(observed) > 1
-    return {
-        f"{name}_{kind}" if prefixed else kind: _given_predictors(name, variable, expected)
-        for name, variable in observed.items()
-        for kind, expected in record_of(variable).expected.items()
-    }
+    graphs, reasons = {}, []
+    for name, variable in observed.items():
+        for kind, expected in record_of(variable).expected.items():
+            try:
+                graphs[f"{name}_{kind}" if prefixed else kind] = _given_predictors(variable, expected)
+            except (UndefinedMomentException, NotImplementedError) as error:
+                reasons.append(f"the distribution of {name!r} has no mean that PyMC knows: {error}")
+    if reasons:
+        which = "for some variables" if graphs else "only the linear predictors"
+        warnings.warn(
+            f"Expected observations cannot be given, {which}: {'; '.join(reasons)}; pmgp.sample_predictions draws "
+            "observations",
+            stacklevel=4,
+        )
+    return graphs
 
 
-def _given_predictors(name: str, observed: TensorVariable, expected: Expected) -> TensorVariable:
+def _given_predictors(observed: TensorVariable, expected: Expected) -> TensorVariable:
     """Return the expectation given the predictors, with the length of the predictors, not that of the observations."""
     node = observed.owner
     parameters = node.op.dist_params(node)
@@ -157,10 +175,7 @@ def _given_predictors(name: str, observed: TensorVariable, expected: Expected) -
         return expected.given_f(*parameters)
     if isinstance(node.op, RandomVariable) or hasattr(node.op, "rv_op"):
         observed = _new_draw(observed)
-    try:
-        return conditional_mean(observed)
-    except (UndefinedMomentException, NotImplementedError) as error:
-        raise ModelError(f"the distribution of {name!r} has no mean that PyMC knows: {error}") from error
+    return conditional_mean(observed)
 
 
 class Given(NamedTuple):
@@ -210,6 +225,9 @@ class PredictorRows:
         ]
         written = self._latent.write(terms)
         self.functions = [theta.compile([self._latent.vector], [one], True) for one in written]
+        # Here, where lengths that do not fit have a cause that can be named.
+        for function in self.functions:
+            function(np.zeros(self._rows.shape[0]), theta.initial)
 
     def _grown_piece(self, piece: Any, name: str, known: np.ndarray) -> GrownPiece:
         return GrownPiece(piece, self._latent.maps[name].of_elements(known) if name in self._latent.maps else known)
