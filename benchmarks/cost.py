@@ -33,7 +33,7 @@ class Costs:
     start : float
         Until a worker has imported the packages.
     in_worker, gathering : float
-        For each chain, in the worker and in the process that asks, besides its iterations.
+        For each chain, in the worker and in the calling process, besides its iterations.
     latency : float
         Of a message to a worker and back.
     bandwidth : float
@@ -141,7 +141,7 @@ def page() -> str:
             _ceiling(work),
             "",
             f"Hence the constants of the model: {_seconds(costs.start)} until a worker has imported the packages, "
-            f"{_seconds(costs.in_worker)} a chain in the worker, {_seconds(costs.gathering)} in the process that asks, "
+            f"{_seconds(costs.in_worker)} a chain in the worker, {_seconds(costs.gathering)} in the calling process, "
             f"{1e3 * costs.latency:.1f} ms and {costs.bandwidth / 1e9:.1f} GB/s between processes, "
             f"{1e9 * costs.entry:.1f} ns for an entry of K in a product with 8 columns. It gives:",
             "",
