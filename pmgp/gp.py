@@ -1,6 +1,6 @@
 """Gaussian processes in the manner of `pymc.gp`: on inducing inputs, in time, on maps, sums over sources, and features.
 
-What is on inducing inputs has a variational optimum for its target, and not the posterior: see `Sparse`.
+The target of processes on inducing inputs is a variational optimum, not the posterior: see `Sparse`.
 """
 
 from pmgp.core.markov.meshes import Lattice, Mesh

@@ -126,8 +126,9 @@ def multiclass_classifier(
 ) -> pm.Model:
     """Build a classifier for unordered classes, with a process for each (:class:`pmgp.MultinomialLogit`).
 
-    The processes are independent a priori and have one covariance, so that classes are alike before there are data; its
-    hyper-parameters have the priors of :func:`classifier`. The labels depend only on differences between the processes.
+    The processes are independent a priori and share one covariance, so that classes are alike before there are data;
+    its hyper-parameters have the priors of :func:`classifier`. The labels depend only on differences between the
+    processes.
 
     Parameters
     ----------
@@ -323,8 +324,7 @@ def regression(X: ArrayLike, y: ArrayLike, kernel: str = "rbf", feature_names: S
     -------
     pymc.Model
         With ``lengthscale`` (dims ``feature`` for ``ard``), ``variance``, ``noise`` and ``y`` (dims ``observation``).
-        :func:`pmgp.importance`, :func:`pmgp.find_map`, :func:`pmgp.sample` and
-        :func:`pmgp.predict` take it.
+        :func:`pmgp.importance`, :func:`pmgp.find_map`, :func:`pmgp.sample` and :func:`pmgp.predict` accept the model.
 
     Raises
     ------

@@ -1,4 +1,4 @@
-"""Step methods for `pymc.sample`, and the decorator with which classes in the states of your own can be stored."""
+"""Step methods for `pymc.sample`, and the decorator for storing classes in the states of your own step methods."""
 
 from pmgp.core.numerics.storable import storable
 from pmgp.interface.langevin import StochasticGradientLangevin

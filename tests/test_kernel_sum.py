@@ -155,8 +155,8 @@ WRONG_SUMS = {
     "must have the same input_dim, not \\[2, 3\\]": ([kernel(2), kernel(3)], WEIGHTS),
     "one weight for each of 2 kernels, not weights of shape \\(3,\\)": ([kernel(), kernel()], np.ones(3)),
     "one weight for each of 2 kernels, not weights of shape \\(\\)": ([kernel(), kernel()], 1.0),
-    "not all 0, they are \\[0.0, 0.0\\]": ([kernel(), kernel()], np.zeros(2)),
-    "0 or more and not all 0, they are \\[-1.0, 2.0\\]": ([kernel(), kernel()], np.array([-1.0, 2.0])),
+    "not all 0, not \\[0.0, 0.0\\]": ([kernel(), kernel()], np.zeros(2)),
+    "0 or more and not all 0, not \\[-1.0, 2.0\\]": ([kernel(), kernel()], np.array([-1.0, 2.0])),
 }
 
 

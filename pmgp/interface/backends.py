@@ -1,4 +1,4 @@
-"""Makers of covariances in tiles, by NumPy or by JAX, which is loaded when it is asked for."""
+"""Makers of covariances in tiles, with NumPy or with JAX, which is loaded when it is asked for."""
 
 from __future__ import annotations
 
@@ -17,15 +17,15 @@ PRECISIONS = ("auto", "float32", "float64")
 
 @dataclass(frozen=True)
 class NumpyTiles:
-    """Products by NumPy.
+    """Products with NumPy.
 
     Parameters
     ----------
     memory : float
         Bytes that the elements of K may take: 4 n^2 in float64 and 2 n^2 in float32, as K is symmetric. From 4,000
-        points on, or if memory does not suffice for float64, iterations are in float32 if that changes K little beside
-        the noise; residuals are in float64 in any case. If memory suffices for neither, elements are computed again for
-        each product, which takes about ten times as long.
+        points on, or if memory does not suffice for float64, iterations are in float32 if that changes K little
+        compared with the noise; residuals are in float64 in any case. If memory suffices for neither, elements are
+        computed again for each product, which takes about ten times as long.
 
     Raises
     ------
@@ -62,18 +62,20 @@ class NumpyTiles:
 
 @dataclass(frozen=True)
 class JaxTiles:
-    """Products by JAX, on one device or several: the extra `pmgp[jax]`.
+    """Products with JAX, on one device or several; needs the extra `pmgp[jax]`.
 
     Tiles do not depend on JAX's flag for double precision. With `cov_func`, PyTensor's functions for JAX are loaded,
-    which set this flag for the whole process, as PyMC's samplers by JAX do.
+    which set this flag for the whole process, as PyMC's JAX samplers do.
 
     Parameters
     ----------
     memory : float
-        Bytes that a product may take beside its inputs, on each device. It is known before the work begins.
+        Bytes that a product may take in addition to its inputs, on each device. The need is known before the work
+        begins.
     precision : {"auto", "float32", "float64"}
-        The precision of tiles of K. With "auto", tiles are in float32 if that changes K little beside the noise, as it
-        does if length-scales are not short beside the inputs' distance from zero; residuals and sums are in float64.
+        The precision of tiles of K. With "auto", tiles are in float32 if that changes K little compared with the noise,
+        which is so if length-scales are not short compared with the inputs' distance from zero; residuals and sums are
+        in float64.
     devices : None, "all" or sequence of jax.Device
         Devices that share the tiles; by default, the one that JAX chooses. With `jax.distributed`, "all" are those of
         all processes, each of which makes the same call.
@@ -157,7 +159,7 @@ def require_jax() -> None:
     try:
         import jax  # noqa: F401
     except ModuleNotFoundError as error:
-        raise ImportError("products by JAX need jax, which is not installed: pip install 'pmgp[jax]'") from error
+        raise ImportError("products with JAX need jax, which is not installed: pip install 'pmgp[jax]'") from error
 
 
 def backend_of(given: Any) -> Backend:

@@ -204,7 +204,7 @@ def iterative_log_likelihood(
     cap : int
         Largest number of conjugate gradient iterations.
     backend : {"numpy", "jax"} or Backend
-        What computes the products: NumPy or JAX, with the default settings of `pmgp.marginal.NumpyTiles` or
+        The library that computes the products: NumPy or JAX, with the default settings of `pmgp.marginal.NumpyTiles` or
         `pmgp.marginal.JaxTiles`, or with other settings.
     random_seed : int or numpy.random.Generator, optional
     compile_kwargs : dict, optional
@@ -220,7 +220,7 @@ def iterative_log_likelihood(
         If the model has several latent vectors, hyper-parameters of a likelihood of f, or neither noise nor latent
         values, or if its covariance cannot be computed in tiles.
     NotConvergedError
-        If the iterations reach the cap, so that there is no value. The message gives the residual and advice.
+        If the iterations reach the cap; there is then no value. The message gives the residual and advice.
     ValueError
         If a setting is out of range, or `point` has values that its variables cannot take.
 

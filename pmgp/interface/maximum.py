@@ -56,7 +56,7 @@ class Maximum(NamedTuple):
         they follow one another in f. It is None for multivariate normal observations, which need no approximation.
     converged : bool
     message : str
-        Message of the optimizer; how near the maximum is, for an iterative solver.
+        Message of the optimizer; for an iterative solver, how near the maximum is.
     """
 
     point: dict[str, np.ndarray]
@@ -103,11 +103,11 @@ def find_map(
 
     As in `pymc.find_MAP`, the prior density is that on theta's own scale: the optimizer works on the unconstrained
     scale, but the Jacobian of the transformation is left out. Unlike `pymc.find_MAP`, this function integrates f out,
-    so that the maximum is not at a degenerate theta. It is where one climb ends; :func:`pmgp.importance` looks for
+    so the maximum is not at a degenerate theta. The result is where one search ends; :func:`pmgp.importance` looks for
     other maxima.
 
-    For multivariate normal observations, such as those of `pymc.gp.Marginal`, log p(y|theta) is exact up to 5,000 of
-    them. With more, gradients come from iterative solutions of linear systems, without an n by n matrix. The message
+    For multivariate normal observations, such as those of `pymc.gp.Marginal`, log p(y|theta) is exact for up to 5,000
+    of them. With more, gradients come from iterative solutions of linear systems, without an n by n matrix. The message
     then says how much their noise moves the maximum. Ctrl-C ends such a search with the best point so far; given as
     `start`, it continues the search.
 
@@ -127,8 +127,8 @@ def find_map(
     latent : variable or str, or a sequence of them, optional
         The variables that form f, if other multivariate normal variables are hyper-parameters.
     solver : {"auto", "cholesky", "iterative"} or pmgp.marginal.Iterative
-        For multivariate normal observations only: whether gradients take a Cholesky factorization, or are estimated
-        with iterative solutions.
+        For multivariate normal observations only: whether gradients use a Cholesky factorization, or are estimated from
+        iterative solutions.
     max_iterations : int
         Largest number of iterations of L-BFGS, or of BFGS along estimated gradients.
     compile_kwargs : dict, optional

@@ -191,7 +191,7 @@ def test_processes_that_do_not_see_the_store_are_refused(sample, memory):
 
 @pytest.mark.full
 def test_workers_that_do_not_see_the_store_are_named(sample, memory):
-    with pytest.raises(StoreError, match="does not find this run in memory://bucket/run: give as out="):
+    with pytest.raises(StoreError, match="does not find this run in memory://bucket/run: set out= to"):
         sample(out=memory, executor=pool)
 
 

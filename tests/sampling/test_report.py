@@ -73,7 +73,7 @@ def test_one_chain_and_few_draws(good):
     assert "one chain has no R-hat" in report(make_posterior(chains=1, draws=1000)).findings[0]
     few = report(make_posterior(draws=5))
     assert few.convergence is None
-    assert few.findings == ("draw more: draws=1000 is a good beginning",)
+    assert few.findings == ("draw more: draws=1000 is a good start",)
     assert "too few to judge convergence" in str(few)
 
 

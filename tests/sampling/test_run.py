@@ -380,7 +380,7 @@ def test_damaged_draws_are_named_and_drawn_again(sample, uninterrupted, probit_m
         (tmp_path / name).write_bytes(data)
     assert_same_run(uninterrupted, resumed(tmp_path, probit_model, step=step, quiet=False))
     assert "Chain 0 of the run in" in caplog.text
-    assert "its file 'state' is damaged. It goes on from the last whole state, at iteration 119" in caplog.text
+    assert "its file 'state' is damaged. It continues from the last intact state, at iteration 119" in caplog.text
     assert "its draws are damaged after iteration 1 of 120" in caplog.text
 
 

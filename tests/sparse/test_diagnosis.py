@@ -57,7 +57,7 @@ def test_with_gaussian_noise_everything_has_a_formula(theta, rng):
     assert found.shifts["lengthscale"] < 0.0 < found.shifts["variance"]
     assert found.inducing == 4 < found.enough <= 10
     assert found.points == len(X)
-    assert f"With about {found.enough} inducing inputs for 10 points nothing would be saved" in str(found)
+    assert f"With about {found.enough} inducing inputs for 10 points, nothing would be saved" in str(found)
 
 
 @pytest.mark.full

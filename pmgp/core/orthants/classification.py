@@ -64,8 +64,8 @@ def classify(
     new_variance : float or (m,) array
         Prior variances at the new points.
     method : str
-        Method of drawing, see `log_probability`. With ``"hard"`` or ``"soft"`` it is the article's classifier; its
-        evidence has a bias with ``"soft"``.
+        Method of drawing; see `log_probability`. ``"hard"`` and ``"soft"`` give the article's classifier; with
+        ``"soft"`` its evidence is biased.
     draws : int
     counted : bool
         Whether to count positive draws of the new variable, as the article does with ``"hard"``, in place of averaging

@@ -107,8 +107,8 @@ def log_probability(
         The method of drawing. ``"ep"`` draws variables between their limits from the Gaussian in which the sites of
         expectation propagation replace the limits of later ones. ``"ghk"`` does the same without sites (Geweke,
         Hajivassiliou, Keane). ``"tilted"`` shifts draws by the solution of a saddle point problem (Botev 2017).
-        ``"smc"`` draws as ``"ghk"`` and resamples at each step. ``"hard"`` ignores the limits and replaces draws that
-        leave them with others, in a random order of variables (GPC-MC), as a baseline. ``"soft"`` is the same with
+        ``"smc"`` draws like ``"ghk"``, and resamples at each step. ``"hard"`` ignores the limits and replaces draws
+        that leave them with others, in a random order of variables (GPC-MC), as a baseline. ``"soft"`` is the same with
         averaged probabilities in place of counts, which is **biased**. The first three make antithetic pairs.
     draws : int
         An even number, at least 4. The last three methods need at least 20, for ten independent populations.

@@ -72,7 +72,7 @@ def _checked(weights: TensorVariable, number: int) -> TensorVariable:
     if isinstance(weights, Constant):
         values = np.asarray(weights.data, dtype=float)
         if not (np.isfinite(values).all() and (values >= 0.0).all() and values.sum() > 0.0):
-            raise ValueError(f"weights must be 0 or more and not all 0, they are {values.tolist()}")
+            raise ValueError(f"weights must be 0 or more and not all 0, not {values.tolist()}")
     return weights
 
 

@@ -254,11 +254,12 @@ class RandomFeatureGP:
     def sample_last_layer(
         self, X: Any, y: Any, *, draws: int = 1000, tune: int = 100, chains: int = 2, random_seed: int = 0
     ) -> xr.DataTree:
-        """Sample the last layer's weights from their posterior given its features, in place of fitting them.
+        """Sample the last layer's weights from their posterior given its features, instead of using the fitted q.
 
-        The weights of the layers below stay at their means under q, and hyper-parameters and frequencies where they
-        are. Given these, the draws are exact: q treats the last layer's weights as independent, and they are not.
-        The prior has the rank of the features, so an iteration costs O(n N) for N features, after O(n N^2 + N^3) once.
+        The weights of the layers below stay at their means under q, and hyper-parameters and frequencies at their
+        estimates. Given these, the draws are exact, whereas q treats the last layer's weights as independent, which
+        they are not. The prior has the rank of the features, so an iteration costs O(n N) for N features, after
+        O(n N^2 + N^3) once.
 
         Parameters
         ----------
@@ -314,8 +315,8 @@ class RandomFeatureGP:
             Number of draws of the weights of all layers.
         random_seed : int
         last_layer : xarray.DataTree, optional
-            What `sample_last_layer` has returned, of which at most so many draws are used, evenly spaced. By default
-            all weights are drawn from q.
+            The result of `sample_last_layer`, of which at most `draws` draws are used, evenly spaced. By default all
+            weights are drawn from q.
 
         Returns
         -------
@@ -348,7 +349,7 @@ class RandomFeatureGP:
         draws : int
         random_seed : int
         last_layer : xarray.DataTree, optional
-            As of `predict`.
+            As for `predict`.
 
         Returns
         -------
@@ -371,7 +372,7 @@ class RandomFeatureGP:
     ) -> np.ndarray:
         """Return each new observation's log predictive density, (m,), in nats: the log of a mean over draws.
 
-        The draws are from q, or from `last_layer`, as of `predict`.
+        The draws are from q, or from `last_layer`, as for `predict`.
         """
         problem = self._fitted()
         Xnew = checked_inputs(Xnew, self.n_features_in_)

@@ -56,7 +56,7 @@ class MultinomialLogit(Discrete):
     name : str
     f : sequence of vectors, or tensor_like of float with the classes in its last axis
         A latent value for each class and each label: ``[f_0, f_1, f_2]`` for three processes, or ``f.T`` for the
-        variable of shape (C, n) that ``gp.prior(..., n_outputs=C)`` makes. Every class has a latent value, none is a
+        variable of shape (C, n) that ``gp.prior(..., n_outputs=C)`` makes. Every class has a latent value; none is a
         reference.
     **kwargs
         Arguments of every PyMC distribution: ``observed`` (labels 0, ..., C - 1), ``dims``, ``shape``.

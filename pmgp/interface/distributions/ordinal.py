@@ -76,7 +76,7 @@ class OrdinalProbit(Discrete):
 
     Notes
     -----
-    ``pm.OrderedProbit(eta=f, cutpoints=thresholds, sigma=noise)`` is the same model, but loses all digits of the
+    ``pm.OrderedProbit(eta=f, cutpoints=thresholds, sigma=noise)`` is the same model, but loses all accuracy of the
     probability where f is far from the observed category.
 
     Examples

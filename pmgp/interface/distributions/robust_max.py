@@ -44,7 +44,7 @@ class RobustMax(Discrete):
     f : tensor_like of float, shape (k, n)
         Latent values, a row for each of the k classes.
     epsilon : tensor_like of float
-        Probability that the label is not that of the largest latent value; between 0 and 1.
+        Probability that the label is not the class of the largest latent value; between 0 and 1.
     **kwargs
         Arguments of every PyMC distribution: ``observed`` (labels), ``dims``, ``shape``.
 
@@ -61,7 +61,7 @@ class RobustMax(Discrete):
 
     Examples
     --------
-    The class with the largest latent value has the label, except for one in a hundred:
+    The label is the class with the largest latent value, except for one label in a hundred:
 
     >>> import numpy as np, pymc as pm, pmgp
     >>> f = np.array([[0.3, -1.0], [0.1, 2.0], [-0.5, 0.0]])

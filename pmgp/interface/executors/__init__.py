@@ -1,4 +1,4 @@
-"""Calls on the workers of any `concurrent.futures.Executor`: every call until it ends, and no wait without a limit.
+"""Calls on the workers of any `concurrent.futures.Executor`: each call runs until it ends, and every wait has a limit.
 
 May import: nothing.
 """

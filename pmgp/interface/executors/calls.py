@@ -1,7 +1,7 @@
-"""Calls on the workers of an executor: each is made until it ends, and no wait is without a limit.
+"""Calls on the workers of an executor: each is made until it ends, and every wait has a limit.
 
-Any `concurrent.futures.Executor` will do, also that of a Dask client. Where a worker's death breaks an executor,
-another one takes the calls that have not ended; where nothing moves for too long, an error says what to look at.
+Any `concurrent.futures.Executor` will do, including that of a Dask client. If a worker's death breaks an executor,
+another one takes the calls that have not ended; if nothing moves for too long, an error says where to look.
 """
 
 from __future__ import annotations
@@ -88,7 +88,7 @@ def check_executor(executor: Executors | None, stall_limit: float, flush_every: 
     if executor is not None and not isinstance(executor, Executor) and not callable(executor):
         raise TypeError(
             f"executor must be a concurrent.futures.Executor or a function that makes one, not {executor!r}; a Dask "
-            "client gives one by client.get_executor()"
+            "client gives one with client.get_executor()"
         )
     if not stall_limit > flush_every:
         raise ValueError(

@@ -73,13 +73,13 @@ def evidence(
     """Estimate log p(y), with f and the hyper-parameters integrated out, and its standard error.
 
     A proposal, a mixture of multivariate t distributions, is fitted to the posterior draws of theta on the
-    unconstrained scale. Fresh draws from it are weighed by unbiased estimates of p(y|theta). The difference of two
+    unconstrained scale. Fresh draws from it are weighted with unbiased estimates of p(y|theta). The difference of two
     models' evidences is their log Bayes factor.
 
     Parameters
     ----------
     idata : xarray.DataTree
-        Result of `pymc.sample`, with the hyper-parameters in its posterior group. They determine only how good the
+        Result of `pymc.sample`, with the hyper-parameters in its posterior group. They affect only how good the
         proposal is.
     model : pymc.Model, optional
         The model that was sampled; taken from the context if it is not given.

@@ -35,7 +35,7 @@ def proposal_at_maxima(
 ) -> SplitMixture:
     """Return t distributions at the maxima; warn if the search for the first ended before a maximum.
 
-    By default, `climbs` is eight, or twice the number of hyper-parameters, see `importance`.
+    By default, `climbs` is eight, or twice the number of hyper-parameters; see `importance`.
 
     Raises ValueError if the density is not finite at the start.
     """

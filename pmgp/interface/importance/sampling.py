@@ -1,6 +1,6 @@
 """Importance sampling of theta's posterior from its maximum: few evaluations, each of which can run anywhere.
 
-This follows Chopin and Ridgway (2017): for a few parameters and many observations, independent draws about the maximum
+This follows Chopin and Ridgway (2017): for a few parameters and many observations, independent draws around the maximum
 are better than a chain. The weights are unbiased estimates of the posterior density, so the approximation that is
 maximized causes no bias; it affects only how many draws the weights are worth.
 """
@@ -54,22 +54,22 @@ def importance(
 
     This is for many observations and few hyper-parameters: each draw takes one evaluation of p(y|theta), which for a
     Gaussian likelihood is a single Cholesky factorization. The posterior density, with f integrated out approximately,
-    is maximized, and its curvature at the maximum gives the scale of the t. Draws of theta are weighed with unbiased
+    is maximized, and its curvature at the maximum gives the scale of the t. Draws of theta are weighted with unbiased
     estimates of p(theta, y), so they are exact in the same sense as the chain of :class:`pmgp.PseudoMarginal`.
 
-    Posteriors of length-scales, one for each feature, may have several maxima. Climbs from other points look for them;
-    the proposal is a mixture of t distributions, one about each of those that are found. Weights show nothing of a
-    maximum that no climb finds and no draw is near.
+    With a length-scale for each feature, the posterior may have several maxima. Climbs, optimizations from other
+    points, look for them; the proposal is a mixture of t distributions, one around each maximum that is found. Weights
+    do not reveal a maximum that no climb finds and no draw is near.
 
     For 1,000 or more multivariate normal observations, climbs follow gradients that random probes estimate, in about
-    half of the time. For more than 4,000, maxima are looked for given some observations, chosen at random, 2,000
-    or more. They are followed to twice as many, and so on, so that few gradients are given all observations. A maximum
-    that only more observations show is not found, unless a draw is near it.
+    half of the time. For more than 4,000, maxima are sought given a random subset of 2,000 or more observations. They
+    are tracked while the subset is doubled again and again, so that few gradients need all observations. A maximum that
+    only more observations show is not found, unless a draw is near it.
 
     With at least twenty draws for each hyper-parameter, a t has two widths along each axis, from the density on both
     sides of its maximum, and the second half of the draws come from another mixture, fitted to the first half. Climbs
-    from the heaviest of these look for more maxima. All draws are weighed with both mixtures. The result states how
-    many draws they are worth; if these are too few, draw more, or run the chain.
+    from the draws with the largest weights look for more maxima. All draws are weighted using both mixtures. The result
+    states how many draws they are worth; if these are too few, draw more, or run the chain.
 
     Parameters
     ----------
@@ -77,14 +77,15 @@ def importance(
         A model with latent values f, as for `PseudoMarginal`, or with multivariate normal observations, such as those
         of `pymc.gp.Marginal`. The model on the context stack by default.
     draws : int
-        Number of weighed draws of theta. The trace has as many draws as these are worth.
+        Number of weighted draws of theta. The trace has as many draws as these are worth.
     start : dict, optional
         Values of hyper-parameters at which the search for the first maximum starts; by default that is the model's
         initial point, or for 1,000 or more multivariate normal observations the maximum given 250 of them.
     climbs : int, optional
-        Number of climbs that look for other maxima. Each takes some five to ten gradients; 0 leaves out the search. By
-        default there are two for each hyper-parameter, from points that are dispersed about the first maximum, or for
-        1,000 or more multivariate normal observations eight, from the maxima given 250 of them, other ones each time.
+        Number of climbs that look for other maxima. Each takes about five to ten gradients; 0 leaves out the search. By
+        default there are two for each hyper-parameter, from points that are dispersed around the first maximum. For
+        1,000 or more multivariate normal observations there are eight, from the maxima given 250 of them, different
+        ones each time.
     estimator : "auto", "importance", "annealed", "orthant", "sequential", or an object with their methods
         Estimates p(y|theta) if there is an f; ``"auto"`` is importance sampling, or ``"sequential"`` for a time series.
         By default there are 256 importance samples.
@@ -94,9 +95,10 @@ def importance(
         The variables f, if the model has several multivariate normal variables.
     backend : "numpy", "jax" or JaxMatrices
         Computes and factorizes the covariance. With JAX it is on a device, which :class:`pmgp.steps.JaxMatrices`
-        chooses, and weights are the same but for rounding, as are gradients given all observations.
+        chooses, and weights are the same up to rounding, as are gradients given all observations.
     executor : concurrent.futures.Executor, or a function that makes one, optional
-        Weighs the draws; the results do not depend on it. See `sample` for workers that die, stall, or differ.
+        Computes the weights of the draws; the results do not depend on it. See `sample` for workers that die, stall, or
+        differ.
     random_seed : int or numpy.random.Generator, optional
     compile_kwargs : dict, optional
         Passed to PyTensor, as in `pymc.sample`.
@@ -113,7 +115,7 @@ def importance(
     Warns
     -----
     UserWarning
-        If the weights cannot be trusted, or are worth less than five draws for each hyper-parameter.
+        If the weights cannot be trusted, or are worth fewer than five draws for each hyper-parameter.
 
     Raises
     ------
@@ -133,8 +135,8 @@ def importance(
     computation. Statistical Science 32.
 
     Cornuet, J.-M., Marin, J.-M., Mira, A. and Robert, C. P. (2012). Adaptive multiple importance sampling. Scandinavian
-    Journal of Statistics 39; here each draw is weighed with a proposal that was fitted without it, so that weights do
-    not lower themselves, and the evidence is unbiased.
+    Journal of Statistics 39; here each draw is weighted using a proposal that was fitted without it, so that weights do
+    not reduce themselves, and the evidence is unbiased.
 
     Geweke, J. (1989). Bayesian inference in econometric models using Monte Carlo integration. Econometrica 57: the t
     with two widths.

@@ -1,6 +1,6 @@
-"""Posteriors of theta for importance sampling: a density with its gradient, and weighed draws.
+"""Posteriors of theta for importance sampling: a density with its gradient, and weighted draws.
 
-Both kinds can be pickled, so that draws can be weighed in other processes.
+Both kinds can be pickled, so that weights can be computed in other processes.
 """
 
 from __future__ import annotations

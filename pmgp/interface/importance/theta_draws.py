@@ -33,7 +33,7 @@ def some_draws(idata: Any, needed: list[TensorVariable], draws: int | None) -> x
 
 
 def theta_draws(posterior: xr.Dataset, model: pm.Model, latents: list[TensorVariable]) -> np.ndarray:
-    """Return theta as one vector for each draw, chain by chain: (draws, dimension), see `LatentGaussianModel.ravel`.
+    """Return theta as one vector for each draw, chain by chain: (draws, dimension); see `LatentGaussianModel.ravel`.
 
     `latents`, the variables of f, are left out.
     """
@@ -71,7 +71,7 @@ def latent_draws(
         if found[0].size != size:
             raise ValueError(
                 f"the posterior has {found[0].size} values of {rv.name!r}, but the model has {size} of them: "
-                "set the data back to those that were sampled"
+                "restore the data that the draws were made with"
             )
     names = [rv.name for rv in latents]
     points = [dict(zip(names, each, strict=True)) for each in zip(*rows, strict=True)]

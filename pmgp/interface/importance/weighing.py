@@ -1,4 +1,4 @@
-"""Draws of theta that are weighed, in this process or on an executor."""
+"""Weighted draws of theta, computed in this process or on an executor."""
 
 from __future__ import annotations
 
@@ -96,7 +96,7 @@ class Weighing:
     def refit(self) -> None:
         """Fit the proposal of further draws to those so far, once.
 
-        Climbs from the heaviest draws look for further maxima.
+        Climbs from the draws with the largest weights look for further maxima.
         """
         if self._refitted is not None:
             return

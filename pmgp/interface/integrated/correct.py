@@ -90,7 +90,7 @@ def correct(
         are zero.
     """
     if estimator == "none" or isinstance(estimator, ApproximateEvidence):
-        raise ValueError('estimator="none" estimates nothing, so that nothing would be corrected; use "importance"')
+        raise ValueError('estimator="none" estimates nothing, so nothing would be corrected; use "importance"')
     model = pm.modelcontext(model)
     f = find_latent(model, latent)
     posterior = posterior_of(idata, hyperparameters(model, [f]), weights=True)

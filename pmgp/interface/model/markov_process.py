@@ -123,7 +123,7 @@ class Markov:
         ----------
         name : str
         Xnew : (m,) or (m, 1) tensor_like
-            Times in any order, also before, between and after those of `prior`.
+            Times in any order, before, between or after those of `prior`.
         **kwargs
             As in every PyMC distribution.
 

@@ -49,8 +49,8 @@ class ObservedProcess(LatentProcess):
         super().compile(Xnew, theta)
         if self._solver is not None and (self._moments is None or self._moments.whole):
             raise ModelError(
-                f"the covariance of {self._f.name!r} cannot be computed in parts, so that its systems cannot be solved "
-                'iteratively: use solver="cholesky"'
+                f"the covariance of {self._f.name!r} cannot be computed in parts, so linear systems with it cannot be "
+                'solved iteratively: use solver="cholesky"'
             )
 
     def block_size(self, number: int) -> int:

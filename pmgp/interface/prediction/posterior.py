@@ -36,7 +36,7 @@ def check_variables(idata: Any, rows: LatentRows, theta: list[TensorVariable]) -
         if length != rows.size:
             raise ValueError(
                 f"the posterior has {length} values of {name!r}, but the model has {rows.size} inputs: "
-                "set the data back to those that were sampled"
+                "restore the data that the draws were made with"
             )
 
 
@@ -50,7 +50,7 @@ def check_inputs_unchanged(idata: Any, inputs: list[Any]) -> None:
             drawn, present = stored[name].to_numpy(), variable.get_value(borrow=True)
             if drawn.shape != present.shape or not np.allclose(drawn, present):
                 raise ValueError(
-                    f"the model's {name!r} has other values than when these draws were made: set them back with "
+                    f"the model's {name!r} has other values than when these draws were made: restore them with "
                     "pymc.set_data, and give the new inputs as Xnew"
                 )
 

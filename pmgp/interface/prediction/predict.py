@@ -41,26 +41,26 @@ def predict(
         observations, such as those of `pymc.gp.Marginal`, the hyper-parameters are enough, as in the results of
         :func:`pmgp.importance`, or a draw at the maximum, ``pmgp.find_map(model).trace``.
     Xnew : (m, d) array
-        New inputs, on the scale of the inputs that the model was built with; a vector also serves for a process in
-        time. Leave Xnew out for a model of group effects, autoregressions and random walks, see the notes.
+        New inputs, on the scale of the inputs that the model was built with; for a process in time, a vector is
+        accepted too. Leave Xnew out for a model of group effects, autoregressions and random walks (see the notes).
     model : pymc.Model, optional
         The model that was sampled; taken from the context if it is not given.
     latent : variable or str, optional
         The variable f, or a sequence of variables, if other multivariate normal variables are hyper-parameters.
     gp : pymc.gp.Latent or list of these, optional
         The process whose prior is f, or those of several latent vectors in any order. It knows its inputs; without it,
-        the graph of the covariance is searched for them, which does not contain all of them if `active_dims` selects
-        columns of a plain array.
+        the graph of the covariance is searched for the inputs, but it does not contain all of them if `active_dims`
+        selects columns of a plain array.
     at : dict, optional
         Other data of the likelihood at the new points, such as exposures, numbers of trials or covariates. It maps the
         name of a `pymc.Data` to an array of shape (m, ...), or to one number for all new points.
     draws : int or None
         At most this many posterior draws are used, evenly spaced over all chains; None for all.
     block_size : int, optional
-        Number of new inputs handled at a time; by default they need some tens of megabytes.
+        Number of new inputs handled at a time; by default, as many as need a few tens of megabytes.
     solver : {"auto", "cholesky", "iterative"} or pmgp.marginal.Iterative
-        For multivariate normal observations only: whether systems are solved with a Cholesky factorization or
-        iteratively, without an n by n matrix. With "auto", a factorization serves up to 10,000 observations.
+        For multivariate normal observations only: whether linear systems are solved with a Cholesky factorization or
+        iteratively, without an n by n matrix. With "auto", a factorization is used for up to 10,000 observations.
     progressbar : bool
 
     Returns
@@ -81,7 +81,8 @@ def predict(
         several observed variables, these names are prefixed with the variable's name and an underscore.
 
         For multivariate normal observations, ``latent_mean`` and ``latent_variance`` are those of the process without
-        noise, and ``mean`` and ``variance`` those of a new observation. ``attrs`` says how systems were ``solved``.
+        noise, and ``mean`` and ``variance`` those of a new observation. The attribute ``solved`` says how linear
+        systems were solved.
 
         With several latent vectors, ``latent_mean`` and ``latent_variance`` have a dimension ``process`` before
         ``point``, with the names of the variables; ``f[0], f[1], ...``, or its coordinates, for the rows of a matrix.
@@ -99,7 +100,8 @@ def predict(
         `pymc.Data` of the likelihood, or its values have the wrong shape or are not finite; if the posterior lacks a
         variable, or its draws have weights.
     ModelError
-        If the model has no latent process whose inputs can be found, or its systems cannot be solved iteratively.
+        If the model has no latent process whose inputs can be found, or its linear systems cannot be solved
+        iteratively.
     NotConvergedError
         If an iterative solver reaches its cap. The message gives the residual and advice.
     MemoryError
@@ -108,7 +110,7 @@ def predict(
     Notes
     -----
     If the model has a process on inducing inputs, :class:`pmgp.gp.Sparse`, its method `predict` makes the predictions
-    of that approximation; `latent`, `gp`, `at` and `block_size` cannot be given then.
+    of that approximation; `latent`, `gp`, `at` and `block_size` then cannot be given.
 
     For linear predictors, such as ``level + z * beta + u[group] + s[time]``, predictions are made for the rows of the
     model's present data: set new data with `pymc.set_data`, and call this function without `Xnew`. New groups are new

@@ -142,8 +142,8 @@ def refuse_inputs(given: dict[str, Any]) -> None:
     for name, value in given.items():
         if value is not None:
             raise ModelError(
-                f"{name} cannot be given: series, maps and effects of groups have no inputs of their own. Make "
-                "covariates and indices of groups and times pm.Data, set new ones with pm.set_data, and leave it out. "
+                f"{name} cannot be given: series, maps and group effects have no inputs of their own. Make covariates "
+                f"and indices of groups and times pm.Data, set new ones with pm.set_data, and leave {name} out. "
                 "A pmgp.gp.SPDE field is drawn at points that are given to its prior, prior('f', X=points)"
             )
 

@@ -40,28 +40,28 @@ def sample_predictions(
         Result of `pymc.sample`, with f and the hyper-parameters in its posterior group; for multivariate normal
         observations, as for :func:`predict`, the hyper-parameters are enough.
     Xnew : (m, d) array
-        New inputs, on the scale of the inputs that the model was built with; a vector also serves for a process in
-        time. Leave Xnew out for a model of group effects, autoregressions and random walks, see the notes.
+        New inputs, on the scale of the inputs that the model was built with; for a process in time, a vector is
+        accepted too. Leave Xnew out for a model of group effects, autoregressions and random walks (see the notes).
     model : pymc.Model, optional
         The model that was sampled; taken from the context if it is not given.
     latent : variable or str, optional
         The variable f, or a sequence of variables, if other multivariate normal variables are hyper-parameters.
     gp : pymc.gp.Latent or list of these, optional
         The process whose prior is f, or those of several latent vectors in any order. It knows its inputs; without it,
-        the graph of the covariance is searched for them, which does not contain all of them if `active_dims` selects
-        columns of a plain array.
+        the graph of the covariance is searched for the inputs, but it does not contain all of them if `active_dims`
+        selects columns of a plain array.
     at : dict, optional
         Other data of the likelihood at the new points, as for :func:`predict`.
     draws : int or None
         At most this many draws, the same number from each chain, evenly spaced; None for one for each posterior draw.
     joint : bool
         Draw f at all new inputs together, as sample paths require; this takes O(m^2) memory, and O(m^3) time for each
-        different theta, but only O(n + m) for a process in time. Otherwise f is drawn at each new input by itself,
+        different theta, but only O(n + m) for a process in time. Otherwise f is drawn at each new input separately,
         without the correlations.
     solver : {"auto", "cholesky", "iterative"} or pmgp.marginal.Iterative
         As for :func:`predict`, for multivariate normal observations only. Joint draws are then pathwise: each takes two
         sets of iterations, however many new inputs there are, and differs from an exact draw by at most the tolerance,
-        in posterior standard deviations; there are an (m, n) and an (m, m) matrix in memory.
+        in posterior standard deviations; an (m, n) and an (m, m) matrix are held in memory.
     random_seed : int or numpy.random.Generator, optional
         The same seed gives the same draws.
     progressbar : bool

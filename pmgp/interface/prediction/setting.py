@@ -157,8 +157,8 @@ def _solver(given: Iterative | str, rows: LatentRows) -> Iterative | None:
     if solver is None or given == "auto":
         return None
     raise ValueError(
-        f"the model has draws of {rows.name} in its posterior, whose covariance has no noise, so that its systems are "
-        'not solved iteratively: solver="iterative" is for multivariate normal observations'
+        f"the model has draws of {rows.name} in its posterior, whose covariance has no noise, so linear systems with "
+        'it are not solved iteratively: solver="iterative" is for multivariate normal observations'
     )
 
 

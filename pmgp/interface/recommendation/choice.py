@@ -37,8 +37,8 @@ def recommend(model: pm.Model | None = None, *, latent: Any = None) -> Recommend
     Returns
     -------
     Recommendation
-        The step methods, which it prints with the reason; its ``steps()`` makes them. With its attribute ``weighted``
-        it recommends :func:`pmgp.importance`, and these step methods where the weights cannot be trusted.
+        It shows the step methods and the reason when printed; its ``steps()`` makes them. If its attribute ``weighted``
+        is true, it recommends :func:`pmgp.importance`, and these step methods if the weights cannot be trusted.
 
     Raises
     ------

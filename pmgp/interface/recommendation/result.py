@@ -66,7 +66,7 @@ class Recommendation:
         return calls if len(self.calls) == 1 else f"[{calls}]"
 
     def steps(self) -> list[Any]:
-        """Make the step methods, anew in every call, for ``pymc.sample(step=...)``."""
+        """Make new step methods in every call, for ``pymc.sample(step=...)``."""
         return [call.method(model=self.model, **call.settings) for call in self.calls]
 
     def _lines(self) -> list[tuple[str, str]]:

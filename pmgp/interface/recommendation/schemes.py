@@ -94,7 +94,7 @@ def time_series(model: pm.Model, traits: Traits) -> Recommendation:
 
 
 def summed(model: pm.Model, latents: list[TensorVariable], latent: Any) -> Recommendation:
-    """Recommend step methods for time series and effects of groups that are summed in linear predictors."""
+    """Recommend step methods for time series and group effects that are summed in linear predictors."""
     names = [rv.name for rv in latents]
     given = {} if latent is None else {"latent": names if len(names) > 1 else names[0]}
     known = not hyperparameters(model, latents)
@@ -217,7 +217,7 @@ def on_inducing_inputs(model: pm.Model, process: InducingProcess) -> Recommendat
 
 
 def around_the_maximum(chain: Recommendation, points: int) -> Recommendation:
-    """Recommend importance sampling for few hyper-parameters and so many points that an exact chain takes long."""
+    """Recommend importance sampling for few hyper-parameters and so many points that an exact chain is slow."""
     return replace(
         chain,
         name="Importance sampling from the maximum",

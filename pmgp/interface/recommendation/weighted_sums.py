@@ -1,6 +1,6 @@
 """Recognize models whose covariances are weighted sums of fixed matrices, which NUTS samples without factorizations.
 
-With C_s = L_s L_s' factored once and nu_s standard normal, f = sum_s sqrt(w_s) L_s nu_s has the covariance
+With C_s = L_s L_s' factorized once and nu_s standard normal, f = sum_s sqrt(w_s) L_s nu_s has the covariance
 sum_s w_s C_s. Whitened in this way, a model with several sources, many weights and few observations is easy for NUTS.
 """
 

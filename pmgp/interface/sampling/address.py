@@ -1,6 +1,6 @@
 """Folders that `fsspec` reaches by an address, such as ``s3://bucket/run``: stores of whole objects.
 
-An address has those methods of `pathlib.Path` that stored runs need. It is a word, so it can be sent to workers; each
+An address has those methods of `pathlib.Path` that stored runs need. It is a string, so it can be sent to workers; each
 process connects by itself, with the credentials of its own machine.
 """
 
@@ -152,7 +152,7 @@ class Address:
             probe.unlink(missing_ok=True)
         raise StoreError(
             f"the store of {self} replaces an object that is to be created, so two processes that write the same chain "
-            "would not be noticed: give as out= a folder, or an address in another store"
+            "would not be noticed: set out= to a folder, or to an address in another store"
         )
 
     def check_seen(self, processes: int = 1) -> None:
@@ -160,7 +160,7 @@ class Address:
         if self.process is not None and (processes > 1 or self.process != os.getpid()):
             raise StoreError(
                 f"{self} is in the memory of one process, and others do not see it: give cores=1 and no executor of "
-                "processes, or as out= a folder or an address that all of them see"
+                "processes, or set out= to a folder or an address that all of them see"
             )
 
     @contextmanager

@@ -78,8 +78,8 @@ def run_task(step: bytes, task: ChainTask, permit: Permit) -> None:
         task.run(cloudpickle.loads(step), permit)
     except OSError as error:
         raise StoreError(
-            f"chain {task.number} could not be stored by the worker on {platform.node()}: {error}. What is in "
-            f"{permit.run} is whole: once the folder can be written again, pmgp.resume continues"
+            f"chain {task.number} could not be stored by the worker on {platform.node()}: {error}. The contents of "
+            f"{permit.run} are intact: once the folder can be written to again, pmgp.resume continues the run"
         ) from error
 
 
@@ -160,6 +160,6 @@ def _check_stored(run: Folder, chains: Sequence[ChainTask]) -> None:
     for chain in chains:
         if recovered(chain_folder(run, chain.number)).iterations < chain.tune + chain.draws:
             raise StoreError(
-                f"chain {chain.number} has ended, but its draws are not in {run}: give as out= a folder that this "
+                f"chain {chain.number} has ended, but its draws are not in {run}: set out= to a folder that this "
                 "machine and all workers share"
             )

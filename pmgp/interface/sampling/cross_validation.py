@@ -61,8 +61,8 @@ def cross_validate(
 ) -> xr.Dataset:
     """Return log p(y_i | all observations outside the fold of i) for each observation, from chains for each fold.
 
-    Each fold has chains of its own, so that the result rests on these chains alone. Where its weights are reliable,
-    `loo` needs the draws of the complete model only.
+    Each fold has chains of its own, and the result depends on these chains alone. If its weights are reliable, `loo`
+    needs only the draws of the complete model.
 
     Parameters
     ----------
@@ -76,7 +76,7 @@ def cross_validate(
         A number of folds of about equal sizes, into which observations are drawn at random, or the fold of each
         observation, counted from 0.
     draws, tune, chains, random_seed
-        See `sample`; of each fold. The chains' seeds follow from `random_seed`, fold and chain alone.
+        As for `sample`, for each fold. The chains' seeds depend only on `random_seed`, the fold and the chain.
     executor : concurrent.futures.Executor, or a function that makes one, optional
         Runs each chain of each fold as a task of its own, with the same draws; see `sample`. Workers need no shared
         folder. By default, the chains run one after another in this process.
@@ -91,9 +91,9 @@ def cross_validate(
     -------
     xarray.Dataset
         With ``log_density``, ``standard_error`` (from the differences between chains, NaN for one chain) and ``fold``
-        for each ``observation``, and ``chain_log_density`` also for each ``chain``. The attributes ``elpd`` and
-        ``elpd_standard_error`` are the sum and its standard error over the observations; ``workers`` says what ran
-        where and for how long.
+        for each ``observation``, and ``chain_log_density`` for each ``observation`` and ``chain``. The attributes
+        ``elpd`` and ``elpd_standard_error`` are the sum and its standard error over the observations; ``workers`` says
+        what ran where and for how long.
 
     Raises
     ------
@@ -105,7 +105,7 @@ def cross_validate(
     WorkerError
         See `sample`.
     ValueError
-        For folds that are no partition, and for settings out of range.
+        For folds that are not a partition, and for settings out of range.
 
     Examples
     --------
@@ -132,9 +132,9 @@ def cross_validate(
     if chains < 1:
         raise ValueError(f"chains must be at least 1, not {chains}")
     if y.ndim != 1:
-        raise ValueError(f"y must be a vector of observations, it has the shape {y.shape}")
+        raise ValueError(f"y must be a vector of observations, not of shape {y.shape}")
     if out is not None and random_seed is None:
-        raise ValueError("out= needs a random_seed, from which a chain that is made again has the same draws")
+        raise ValueError("out= needs a random_seed, so that a chain that is made again has the same draws")
     fold = _partition(folds, len(y), random_seed)
     _check(make, y, fold == 0)
     model = fingerprint.of_model(make(y))
@@ -152,7 +152,7 @@ def _partition(folds: int | ArrayLike, n: int, seed: int | None) -> np.ndarray:
         return np.random.default_rng(seed).permutation(np.arange(n) % folds)
     given = np.asarray(folds)
     if given.shape != (n,) or not np.array_equal(np.unique(given), np.arange(given.max() + 1)) or given.max() < 1:
-        raise ValueError(f"folds must be a fold 0, 1, ... for each of the {n} observations, and at least two folds")
+        raise ValueError(f"folds must give a fold 0, 1, ... for each of the {n} observations, with at least two folds")
     return given.astype(int)
 
 

@@ -99,7 +99,7 @@ class Run:
                 method.share_threads(granted)
 
     def _no_draws(self) -> NoDrawsError:
-        more = "" if self.folder is None else f"; pmgp.resume({str(self.folder)!r}, model) goes on"
+        more = "" if self.folder is None else f"; pmgp.resume({str(self.folder)!r}, model) continues"
         return NoDrawsError(f"interrupted while tuning, so there are no draws{more}")
 
     def _by_workers(self, executor: Executors, step: RecordedStep, draws: int, shows: bool) -> int:

@@ -99,7 +99,7 @@ def evidences(
     """
     check_executor(executor, stall_limit)
     if out is not None and random_seed is None:
-        raise ValueError("out= needs a random_seed, from which a model that is sampled again has the same draws")
+        raise ValueError("out= needs a random_seed, so that a model that is sampled again has the same draws")
     prints = {name: fingerprint.of_model(model) for name, model in models.items()}
     settings = Integration(draws, tune, chains, theta_draws, random_seed, prints)
     seeds = np.random.SeedSequence(random_seed).spawn(len(models))

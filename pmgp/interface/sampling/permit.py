@@ -1,7 +1,7 @@
 """The permit of a run's workers: a file in the run's folder that they must see before they draw, and while they do.
 
-A worker that does not find it shares no folder with the process that gave the task. One that finds it no longer, or
-finds that of a later call, stops; so a worker that nobody can reach any more does not go on for long.
+A worker that does not find it shares no folder with the process that gave the task. A worker that no longer finds it,
+or finds the permit of a later call, stops; so a worker that nobody can reach any more does not continue for long.
 """
 
 from __future__ import annotations
@@ -43,7 +43,7 @@ class Permit(NamedTuple):
         """Refuse to draw where the folder is not that of the process that gave the task."""
         if not self.holds():
             raise StoreError(
-                f"the worker on {platform.node()} does not find this run in {self.run}: give as out= a folder that "
+                f"the worker on {platform.node()} does not find this run in {self.run}: set out= to a folder that "
                 "this machine and all workers share"
             )
 

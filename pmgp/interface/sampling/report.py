@@ -177,7 +177,7 @@ def estimate_spread(stats: xr.Dataset) -> float | None:
 
 def _of_convergence(found: Convergence | None, chains: int, draws: int, ess: float) -> list[str]:
     if found is None:
-        return ["draw more: draws=1000 is a good beginning"]
+        return ["draw more: draws=1000 is a good start"]
     findings = []
     if chains == 1:
         findings.append("one chain has no R-hat: sample four, chains=4")

@@ -78,9 +78,9 @@ def sample(
         By default the recommendation of `recommend`; with inducing inputs, several outputs and no `initvals` it is
         :class:`SparseGibbs`, with the Gaussian from which chains start as its ``approximation``. PyMC chooses step
         methods for the remaining variables. If `importance` is recommended, for many points and few hyper-parameters or
-        multivariate normal observations, it makes a single chain of some `ess` independent draws, by default 400 or as
-        many as `draws` and `chains` ask for if these are fewer. Chains are run if its weights cannot be trusted, or if
-        `out` or ``initvals`` are given.
+        multivariate normal observations, it makes a single chain of about `ess` independent draws, by default 400, or
+        as many as `draws` and `chains` ask for if these are fewer. Chains are run if its weights cannot be trusted, or
+        if `out` or ``initvals`` is given.
     ess : float, optional
         Continue until each variable has this many effective draws (the smaller of bulk and tail, over all chains), or
         until `max_draws`. The chains do not tune again, so their draws are those of one longer run.
@@ -93,20 +93,21 @@ def sample(
     flush_every : float
         Seconds between two writes, for each chain. It does not change the draws.
     executor : concurrent.futures.Executor, or a function that makes one, optional
-        The executor that runs each chain as a task of its own, with the same draws: a ``ProcessPoolExecutor``, also of
-        spawned processes, or ``client.get_executor()`` of a Dask client. `out` must be a folder that all workers share;
-        without it, all must be on this machine. The number of threads of each chain follows from `cores`. If a worker
-        dies and breaks its executor, a function, such as ``functools.partial(ProcessPoolExecutor, 4)``, is called
-        again, and chains continue from the store; with an executor, the error says how to continue.
+        The executor that runs each chain as a task of its own, with the same draws: a ``ProcessPoolExecutor``,
+        including one of spawned processes, or ``client.get_executor()`` of a Dask client. `out` must be a folder that
+        all workers share; without it, all must be on this machine. The number of threads of each chain follows from
+        `cores`. If a worker dies and breaks its executor, a function, such as
+        ``functools.partial(ProcessPoolExecutor, 4)``, is called again, and chains continue from the store; with an
+        executor, the error says how to continue.
     stall_limit : float
         Seconds without a new iteration of any chain in the store, and without the end of a chain, after which the
         workers of `executor` count as stalled. It must exceed `flush_every`, the time of an iteration, and the time
         until workers begin.
     chain_method : {"parallel", "vectorized"}
-        With ``"vectorized"`` all chains are moved together by one program of JAX (the extra ``pmgp[jax]``), in this
-        process: the chain of :class:`PseudoMarginal` with importance samples, for one latent vector with a covariance
-        matrix and a likelihood with a term for each latent value. Chains share what they learn while they tune.
-        Approximations that do not converge are rejected, and counted in the statistic ``converged``. `step` may be a
+        With ``"vectorized"``, one JAX program (the extra ``pmgp[jax]``) moves all chains together, in this process: the
+        chain of :class:`PseudoMarginal` with importance samples, for one latent vector with a covariance matrix and a
+        likelihood with a term for each latent value. Chains share what they learn while they tune. Proposals whose
+        approximation does not converge are rejected, as the statistic ``converged`` shows. `step` may be a
         ``PseudoMarginal(backend="jax")``, whose settings are used. Draws are not stored, and there is no `ess`.
     **options
         Further arguments of ``pymc.sample``, except those that select other samplers or forms of the result. With
@@ -120,14 +121,14 @@ def sample(
     Raises
     ------
     ModelError
-        If no step method suits the model, see `recommend`.
+        If no step method suits the model; see `recommend`.
     StoreError
-        If `out` is not empty or no folder, or if a worker of `executor` does not share it or cannot write to it; if
-        its store would not notice a second writer, or is in the memory of one process, and several are to write.
+        If `out` is not empty or not a folder, or if a worker of `executor` does not share it or cannot write to it; if
+        its store would not notice a second writer, or is in the memory of one process while several are to write.
     OSError
         If `out` cannot be written to.
     NoDrawsError
-        If it is interrupted during tuning; a ``pymc.exceptions.SamplingError``.
+        If the run is interrupted during tuning; a ``pymc.exceptions.SamplingError``.
     WorkerError
         If workers of `executor` die, stall, lack a package, or have other versions, or if the step method cannot be
         pickled.
@@ -217,9 +218,9 @@ def resume(
 ) -> xr.DataTree:
     """Continue a run that was interrupted, or make one longer.
 
-    The draws are those that the run would have given without an interruption, bit for bit with the same versions of
-    the packages on the same machine. There is one exception, where PyMC's own step methods, such as NUTS, move some
-    variables: see "Saving and loading". Each chain continues from its last whole state, and later draws are made again.
+    The draws are those that the run would have given without an interruption, bit for bit with the same versions of the
+    packages on the same machine. There is one exception, if PyMC's own step methods, such as NUTS, move some variables:
+    see "Saving and loading". Each chain continues from its last whole state, and later draws are made again.
 
     Parameters
     ----------
@@ -232,10 +233,10 @@ def resume(
     draws : int, optional
         Total number of draws of each chain, by default that of the run.
     ess : float, optional
-        Continue until there are this many effective draws, see `sample`.
+        Continue until there are this many effective draws; see `sample`.
     cores : int, optional
         Number of chains that run at the same time, by default as before. Above a thousand points this also affects the
-        number of BLAS threads, and so rounding.
+        number of BLAS threads, and therefore rounding.
     flush_every, executor, stall_limit
         See `sample`.
     **options
@@ -386,8 +387,8 @@ def _say_where(run: StoredRun) -> None:
     for number, chain in enumerate(chains):
         if chain.damage is not None:
             _log.warning(
-                f"Chain {number} of the run in {run.folder}: {chain.damage}. It goes on from the last whole state, at "
-                f"iteration {chain.iterations}; the draws will be the same"
+                f"Chain {number} of the run in {run.folder}: {chain.damage}. It continues from the last intact state, "
+                f"at iteration {chain.iterations}; the draws will be the same"
             )
     others = run.other_versions()
     if others:

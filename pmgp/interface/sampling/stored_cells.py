@@ -48,8 +48,8 @@ class StoredCells:
             blocks.replace_text(self._path(self._out, name), document)
         except OSError as error:
             raise StoreError(
-                f"the result of {name} could not be stored in {self._out}: {error}. Those that are there are whole: "
-                "once the folder can be written to, the same call goes on"
+                f"the result of {name} could not be stored in {self._out}: {error}. The results that are there are "
+                "intact: once the folder can be written to, the same call continues"
             ) from error
 
     def _stored(self, name: str) -> Any:

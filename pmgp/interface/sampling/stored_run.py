@@ -47,7 +47,7 @@ class Seed:
     def generator(self) -> np.random.Generator:
         """Return a generator for PyMC's ``random_seed``."""
         if self.bit_generator not in BIT_GENERATORS:
-            raise StoreError(f"{self.bit_generator!r} is no bit generator of NumPy's")
+            raise StoreError(f"{self.bit_generator!r} is not one of NumPy's bit generators")
         return np.random.Generator(getattr(np.random, self.bit_generator)(np.random.SeedSequence(**self.sequence)))
 
     def separate_generator(self) -> np.random.Generator:

@@ -1,4 +1,4 @@
-"""All chains of a run as one program of JAX, and their draws as an ordinary trace."""
+"""All chains of a run as one JAX program, and their draws as an ordinary trace."""
 
 from __future__ import annotations
 

@@ -18,7 +18,7 @@ from pmgp.interface.sampling.drawing import REPORT
 _log = logging.getLogger("pymc.pmgp")
 
 WEIGHED = 1.5
-"""Draws that are weighed for each one that is needed: near a normal posterior .6 to .8 of them are effective."""
+"""Weighted draws for each draw that is needed: near a normal posterior .6 to .8 of them are effective."""
 MARGIN = 1.1
 """Factor for the draws that are added, since the share of effective ones varies."""
 
@@ -36,7 +36,7 @@ def weighted(
     """Draw by importance sampling from the maximum of the posterior.
 
     If the draws can be trusted but are worth fewer than `needed`, more are added once, from a proposal fitted to them.
-    Their number depends on the weights, so that the evidence is then not exactly unbiased.
+    Their number depends on the weights, so the evidence is then not exactly unbiased.
     The result is None if the weights cannot be trusted, or are worth too few draws; a message gives the diagnosis.
     """
     try:

@@ -1,4 +1,4 @@
-"""Starts for optimizing the bound, at which the inducing inputs are informative about the observations.
+"""Starting points for optimizing the bound, at which the inducing inputs are informative about the observations.
 
 Where they are not, as with length-scales far below the distances between inputs, the bound treats the observations as
 unrelated. It has no slope towards other length-scales there, and its maximum predicts as the prior does. The center of

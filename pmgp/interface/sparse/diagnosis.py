@@ -87,7 +87,7 @@ class Diagnosis(NamedTuple):
         needed = f"more than {4 * self.inducing}" if self.enough is None else f"about {self.enough}"
         if self.exact_instead:
             return (
-                f"With {needed} inducing inputs for {self.points} points nothing would be saved: use the exact chain, "
+                f"With {needed} inducing inputs for {self.points} points, nothing would be saved: use the exact chain, "
                 "pmgp.PseudoMarginal on gp.exact_model()."
             )
         return f"Use {needed} inducing inputs, and check again: with few of them the penalty may be underestimated."

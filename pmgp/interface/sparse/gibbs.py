@@ -95,8 +95,8 @@ class SparseGibbs(ThetaProgress, SparseStep):
     approximation : OptimizedInducing, optional
         An approximation of this model with its present inducing inputs. The Gaussian at each :math:`\theta` then comes
         from the sites of its q, and no mode is searched for. Use it for likelihoods that are not log-concave, such as
-        :class:`pmgp.likelihoods.RobustMax`, where the search takes long, and a small change of :math:`\theta` leads it
-        elsewhere. Give its ``initvals`` too.
+        :class:`pmgp.likelihoods.RobustMax`, for which the search is slow, and a small change of :math:`\theta` leads it
+        elsewhere. Give the approximation's ``initvals`` too.
     model, rng, initial_point, compile_kwargs, blocked
         The arguments of every PyMC step method.
 

@@ -29,7 +29,7 @@ def refuse_minibatches(what: str, array: Any) -> None:
     if any(variable.owner is not None and isinstance(variable.owner.op, MinibatchOp) for variable in variables):
         raise ValueError(
             f"{what} is a pm.Minibatch, which MCMC cannot use: with new rows at each evaluation the log-density is "
-            "random, and a chain that accepts with it has another target, which depends on the batch size. Give all "
+            "random, and a chain that uses it has a different target, which depends on the batch size. Give all "
             "rows; an evaluation costs O(N M^2), so use fewer inducing inputs if it is too slow"
         )
 
@@ -73,7 +73,7 @@ def check_table(name: str, table: np.ndarray) -> None:
     wrong = ~np.isfinite(table.astype(float)).all(axis=1)
     if wrong.any():
         raise ValueError(
-            f"{name} has values that are not finite in {marked_rows(wrong)}: fill them in, or leave these out"
+            f"{name} has values that are not finite in {marked_rows(wrong)}: fill them in, or leave these rows out"
         )
 
 

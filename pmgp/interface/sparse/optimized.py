@@ -105,7 +105,7 @@ def optimize_inducing(
 
     The bound is :math:`\mathbb E_q \log p(y \mid f) - \mathrm{KL}[q(v) \| \mathcal N(0, I)] + \log p(\theta)`,
     and L-BFGS maximizes it in three stages: q alone, starting from the Gaussian at the mode of v; q and :math:`\theta`;
-    both and the inducing inputs, starting from those of the process. As in :func:`pmgp.find_map`, the prior density is
+    these and the inducing inputs, starting from those of the process. As in :func:`pmgp.find_map`, the prior density is
     on :math:`\theta`'s own scale. Nothing is compiled.
 
     If the inducing inputs say nothing about the observations at the start, as with length-scales far below the
@@ -118,7 +118,8 @@ def optimize_inducing(
         A process with observations. Give `prior` the centers of clusters as ``Xu``, in a `pymc.Data`, which can be set.
     model : pymc.Model, optional
     inducing : bool
-        Whether inducing inputs move. If not, the result is a start for the sampler with the present ones.
+        Whether inducing inputs move. If not, the result is a starting point for the sampler with the present inducing
+        inputs.
     start : dict, optional
         Values of hyper-parameters to start from, as in :func:`pmgp.find_map`.
     max_iterations : int
@@ -136,8 +137,8 @@ def optimize_inducing(
     RuntimeError
         If `observe` has not been called.
     ModelError
-        If the model has another process, or uses the whitened values otherwise than in ``observe`` at the inputs of
-        ``prior``.
+        If the model has another process, or uses the whitened values in any way other than in ``observe`` at the inputs
+        of ``prior``.
     ValueError
         If the bound is not finite at the start, and for `start` as in :func:`pmgp.find_map`.
 

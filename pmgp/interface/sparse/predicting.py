@@ -200,7 +200,7 @@ class Predicting:
 
         The target has :math:`\mathbb E \log p(y \mid f)` where the log-likelihood of u would be
         :math:`\log \mathbb E\,p(y \mid f)`. The difference, summed over observations, is a penalty that favors
-        hyper-parameters for which little variance is left. It matters as far as it varies over the posterior.
+        hyper-parameters for which little variance is left. It matters only in so far as it varies over the posterior.
 
         Parameters
         ----------
@@ -213,7 +213,7 @@ class Predicting:
         Returns
         -------
         Diagnosis
-            Printed, it explains its figures in words.
+            When printed, it explains its figures in words.
 
         Raises
         ------
@@ -225,8 +225,8 @@ class Predicting:
         Notes
         -----
         This is a first-order diagnosis from draws of the approximation itself, which avoid regions with a large
-        penalty, so the estimated effect is a lower bound. Follow the advice until the diagnosis is good. A run with
-        twice as many inducing inputs, or `exact_model` if there are few points, is the proof.
+        penalty, so the estimated effect is a lower bound. Follow the advice until the diagnosis is good. The definitive
+        check is a run with twice as many inducing inputs or, if there are few points, with `exact_model`.
         """
         self._observation(None)
         model = pm.modelcontext(model)

@@ -42,9 +42,9 @@ class Sparse(Predicting):
               \prod_n \exp \mathbb E_{\mathcal N(f_n \mid \mu_n, \gamma_n)} \log p(y_n \mid f_n),
 
     with :math:`u = R v` at Z. Among all distributions of u and :math:`\theta` that leave :math:`p(f \mid u, \theta)`
-    unchanged, it has the smallest Kullback-Leibler divergence from the posterior: it is a variational optimum, and an
-    approximation of the posterior. It favors hyper-parameters that make :math:`\gamma_n` small, so the marginal of
-    :math:`\theta` is biased, less so with more inducing inputs.
+    unchanged, it has the smallest Kullback-Leibler divergence from the posterior: it is a variational optimum, that is,
+    an approximation of the posterior. It favors hyper-parameters that make :math:`\gamma_n` small, so the marginal of
+    :math:`\theta` is biased, but less so with more inducing inputs.
 
     Parameters
     ----------
@@ -158,10 +158,10 @@ class Sparse(Predicting):
     ) -> TensorVariable:
         """Add observations, which contribute the expectation of log p(y|f) to the log-density.
 
-        It has a closed form for `pymc.Normal` with a mean and for `pymc.Poisson` with a log-rate that are linear in f,
-        and for :class:`pmgp.likelihoods.LogGaussianCox`, and one up to a one-dimensional integral for
-        :class:`pmgp.likelihoods.RobustMax`. For every other distribution Gauss-Hermite quadrature integrates over the
-        one latent value of each observation.
+        It has a closed form for `pymc.Normal` with a mean that is linear in f, for `pymc.Poisson` with a log-rate that
+        is linear in f, and for :class:`pmgp.likelihoods.LogGaussianCox`. For :class:`pmgp.likelihoods.RobustMax`, a
+        one-dimensional integral is left. For every other distribution Gauss-Hermite quadrature integrates over the one
+        latent value of each observation.
 
         Parameters
         ----------
@@ -188,7 +188,7 @@ class Sparse(Predicting):
         Raises
         ------
         ValueError
-            If observations are missing, outside the support, or of another number than the latent values; if an
+            If observations are missing, outside the support, or differ in number from the latent values; if an
             observation depends on several latent values; if `dist` uses variables of the model that are not among the
             parameters; if the observations are a `pymc.Minibatch` or ``total_size`` is given.
         TypeError

@@ -25,8 +25,8 @@ class LatentRMHMC(LatentStep):
     $vars_of_f
     metric : {"fixed", "local", "identity"}
         The point at which W is evaluated. "fixed" is the constant f that fits the data best (for classes, probabilities
-        n_c / n), so that a trajectory needs no factorization. "local" is each f of the trajectory, which makes the
-        steps implicit, with about ten metrics for each; it is for :class:`pmgp.MultinomialLogit` and for log-concave
+        n_c / n), so a trajectory needs no factorization. "local" is each f of the trajectory, which makes the steps
+        implicit, with about ten metrics for each step; it is for :class:`pmgp.MultinomialLogit` and for log-concave
         likelihoods with one latent vector. "identity" uses no metric, for comparison.
     max_leapfrog : int
         The number of leapfrog steps is uniform from 1 to this value; ``n_evaluations`` counts them.

@@ -54,7 +54,7 @@ class LatentStep(AcceptanceProgress, GaussianProcessStep):
         Refuse a likelihood that does not factorize over f. Set it if the update uses the likelihood's curvature, Fisher
         information or tilted moments.
     gradient : bool
-        Compile the first derivative of the likelihood when the step is made, and not when it is first needed.
+        Compile the first derivative of the likelihood when the step is made, rather than when it is first needed.
     target_acceptance : float, optional
         Acceptance rate to which the step size is tuned, between 0 and 1; by default the update's own.
     $rest_of_f_and_references
@@ -150,8 +150,8 @@ class EllipticalSlice(EvaluationsProgress, LatentStep):
         Slice transitions in every iteration.
     reference : {"prior", "laplace"}
         The Gaussian that gives the ellipses: the prior, as published ("prior"), or Laplace's approximation of
-        p(f|theta, y), whose ellipses span the posterior, and the prior in turn ("laplace"). The approximation is fitted
-        again whenever theta has moved.
+        p(f|theta, y), whose ellipses span the posterior, alternating with the prior ("laplace"). The approximation is
+        fitted again whenever theta has moved.
     $rest_but_notes_of_f
 
     Notes

@@ -58,21 +58,21 @@ class NumpyMatrices:
 
 @dataclass(frozen=True)
 class JaxMatrices:
-    """Matrices on a device of JAX, which computes and factorizes them in double precision: the extra `pmgp[jax]`.
+    """Matrices on a JAX device, which computes and factorizes them in double precision; needs the extra `pmgp[jax]`.
 
     For :class:`pmgp.PseudoMarginal` the approximation, the estimates, the moves and the random numbers are those of
-    NumPy's chain, so that the draws differ by rounding. The likelihood may be any that has one latent vector with a
-    covariance matrix. Its terms are computed by NumPy, in O(n). Estimates are importance samples. For
+    NumPy's chain, so the draws differ only by rounding. The likelihood may be any that has one latent vector with a
+    covariance matrix. NumPy computes its terms, in O(n). Estimates use importance samples. For
     :class:`pmgp.steps.SparseHMC` the device computes the log-density and its gradient. For :func:`pmgp.importance` it
-    factorizes the covariance of multivariate normal observations, or that of f. Chains are drawn, and draws weighed, in
-    the process where the step method was made, one after another, or in processes that are not forked from it.
+    factorizes the covariance of multivariate normal observations, or that of f. Chains are drawn, and draws weighted,
+    in the process where the step method was made, one after another, or in processes that are not forked from it.
 
     Parameters
     ----------
     device : str, optional
         Such as ``"gpu"``, or ``"gpu:1"`` for the second one; by default the device that JAX chooses.
     memory : float, optional
-        Bytes that may be taken there; by default all that the device has.
+        Bytes that may be used on the device; by default all of its memory.
 
     Raises
     ------

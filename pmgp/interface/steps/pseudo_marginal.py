@@ -83,30 +83,30 @@ class PseudoMarginal(EvidenceProgress, GaussianProcessStep):
     estimator : Estimator, "auto", "importance", "annealed", "orthant", "sequential" or "none"
         The unbiased estimator of p(y|theta): an :class:`ImportanceSampling`, :class:`AnnealedImportanceSampling`,
         :class:`OrthantSampling` (with a probit link only) or :class:`SequentialSampling`, or its name. ``"auto"`` is
-        importance sampling, unless an alternative has a lower price at the end of tuning: orthants for labels or
-        ordered categories with a probit link, sequential estimates for several latent vectors, such as one for each
-        class. The price is the counted work of an iteration, with as many draws as the spread of the estimates
-        requires, divided by the rate at which such estimates are replaced. The choice is then fixed. For a time series
-        ``"auto"`` and ``"sequential"`` are :class:`PathSampling`, whose work is proportional to n. With ``"none"`` the
-        chain samples the approximation's own marginal likelihood and draws f from q: this is **not exact**, has the
-        error of Laplace's method or of expectation propagation, and is meant for comparison.
+        importance sampling, unless an alternative has a lower cost at the end of tuning: orthants for labels or ordered
+        categories with a probit link, sequential estimates for several latent vectors, such as one for each class. The
+        cost is the counted work of an iteration, with as many draws as the spread of the estimates requires, divided by
+        the rate at which such estimates are replaced. The choice is then fixed. For a time series ``"auto"`` and
+        ``"sequential"`` are :class:`PathSampling`, whose work is proportional to n. With ``"none"`` the chain samples
+        the approximation's own marginal likelihood and draws f from q: this is **not exact**, has the error of
+        Laplace's method or of expectation propagation, and is meant for comparison.
     proposal : "auto", "emulated", "mixture", "metropolis", "hmc" or AdaptiveTransition
         The transition of theta on the screen, which is p(theta) times the evidence of q. ``"mixture"`` is a random walk
         with the covariance of the tuning draws, mixed with independent proposals that are fitted to them; with
         ``"emulated"`` these follow an emulator of the screen, fitted to its evaluations during tuning; ``"metropolis"``
         is the random walk alone; ``"hmc"`` makes trajectories of Hamiltonian Monte Carlo, of four leapfrog steps on
         average, for which the model needs gradients. ``"auto"`` is ``"emulated"`` for up to six hyper-parameters, or
-        without gradients; for more, with one latent vector or one for each class, it is ``"mixture"`` and trajectories
-        in turns. Tuning measures squared jumps and operations to find their shares.
+        without gradients; for more, with one latent vector or one for each class, ``"mixture"`` alternates with
+        trajectories. Tuning measures squared jumps and operations to find their shares.
     latent : variable or str, or a sequence of them, optional
         The variables that are f. By default these are all multivariate normal ones; in a model without any, they are
-        time series and effects of groups: normal variables with several elements, a standard deviation that depends on
-        a hyper-parameter, and no free variable that depends on them. Effects and series in one linear predictor,
+        time series and group effects: normal variables with several elements, a standard deviation that depends on a
+        hyper-parameter, and no free variable that depends on them. Effects and series in one linear predictor,
         ``b0 + Z @ beta + u[group] + s[time]``, are integrated out together. Other normal variables may be named, too,
         such as ``latent=["beta", "u", "s"]``.
     target_acceptance : float, optional
         Acceptance rate on the screen to which the moves of theta are tuned, between 0 and 1; by default 0.25 for the
-        random walk, and 0.8 for trajectories. Where both take turns, it is the rate of the trajectories.
+        random walk, and 0.8 for trajectories. Where the two alternate, it is the rate of the trajectories.
     delayed_acceptance : bool
         Screen proposals with the approximation before the estimate is made. The chain is exact either way.
     transitions : int
@@ -117,10 +117,11 @@ class PseudoMarginal(EvidenceProgress, GaussianProcessStep):
     refresh_every : int, optional
         Number of iterations between refreshments of the importance samples; 0 for none. The default is 1 for importance
         samples from q, and 10 for other estimators. A larger number is cheaper, but after a large weight theta and f
-        stay longer where they are. Beside a step method for other variables it must be 1, which is then the default.
+        stay longer where they are. If another step method moves some variables, it must be 1, which is then the
+        default.
     backend : "numpy", "jax" or JaxMatrices
         The library that computes and factorizes covariances. With "jax" this happens on a device that
-        :class:`pmgp.steps.JaxMatrices` chooses, and the draws are the same but for rounding. On CPUs, where it has been
+        :class:`pmgp.steps.JaxMatrices` chooses, and the draws are the same up to rounding. On CPUs, where it has been
         tried, it takes longer than NumPy.
     $arguments
 

@@ -38,7 +38,7 @@ References
 OF_F = f"""\
 latent : variable or str, optional
     The latent vector, in place of `vars`.
-{ARGUMENTS}{ERRORS.format(or_if="or several of which none is chosen")}"""
+{ARGUMENTS}{ERRORS.format(or_if="or several, none of which is chosen")}"""
 OF_THETA = f"""\
 latent : variable or str, optional
     The multivariate normal variable that is f, if the model has several.
@@ -59,7 +59,7 @@ operator : "metropolis", "mixture", "hmc", "smmala", "hmc-identity", "rmhmc" or 
     ("hmc-identity") and with the metric ("rmhmc"), whose steps are expensive.""",
     "target_of_operator": """\
 target_acceptance : float, optional
-    Acceptance rate to which the step size is tuned. The default is 0.25 for random walks, also for the one in
+    Acceptance rate to which the step size is tuned. The default is 0.25 for random walks, including the one in
     "mixture", 0.65 for hybrid Monte Carlo and 0.57 for "smmala".
 max_leapfrog : int
     Largest number of leapfrog steps of hybrid Monte Carlo.""",

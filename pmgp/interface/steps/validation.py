@@ -107,6 +107,6 @@ def unconverged_proposals(count: int, draws: int) -> str:
     """Return a warning that expectation propagation failed at some proposals, with advice."""
     return (
         f"at {count} of {draws} proposals expectation propagation did not converge, and Laplace's approximation stood "
-        'in for it: the chain is exact all the same; idata.sample_stats["converged"] says when. If they are many, give '
+        'in for it: the chain is still exact; idata.sample_stats["converged"] says when. If they are many, give '
         'approximation=pmgp.approximations.ExpectationPropagation(max_sweeps=200) or "laplace"'
     )

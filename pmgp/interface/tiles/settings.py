@@ -1,4 +1,4 @@
-"""The settings of products by JAX, resolved to its devices."""
+"""The settings of products with JAX, resolved to its devices."""
 
 from __future__ import annotations
 
