@@ -41,7 +41,7 @@ def encode_features(cells: pd.DataFrame, fill: bool = False, numbered: bool = Fa
     Columns of numbers stay as they are. Dates become days since the first of them. Any other column of text becomes a
     column of 0 and 1 for each of its values, or a single one for two values, since the other would be its mirror image.
     With `fill`, missing cells get the median of their column, or the most frequent value of a category. `numbered` says
-    that a column that numbers the rows is meant to, as times do.
+    that a column may number the rows on purpose, as times do.
     """
     missing = is_missing(cells)
     numbers = cells.apply(as_numbers)

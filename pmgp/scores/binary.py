@@ -24,7 +24,7 @@ SUM = 1e-6
 
 
 class AbstentionCurve(NamedTuple):
-    """A score of the predictions that are made, against the proportion of points for which none is made.
+    """A score of the predictions that are made, against the proportion of points for which no prediction is made.
 
     Both are vectors of the same length. They have no entry where the score does not exist: if nothing is predicted, or
     for AUC if only one class is left.

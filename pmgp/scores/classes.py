@@ -87,8 +87,8 @@ def confusion_matrix(y: ArrayLike, probabilities: ArrayLike) -> NDArray[np.int64
 def abstention_curve(y: ArrayLike, probabilities: ArrayLike) -> AbstentionCurve:
     """Return the accuracy of the predictions made, against the fraction of points for which none is made.
 
-    The points with the smallest largest probability are left undecided first; points with the same one are left
-    undecided together. The curve begins with all points.
+    The points whose largest probability is smallest are left undecided first; points with equal largest probabilities
+    are left undecided together. The curve begins with all points.
 
     Parameters
     ----------

@@ -41,8 +41,8 @@ class OrthantSampling:
     """An estimator of p(y|theta) by the probability that f plus the likelihood's noise lies between limits.
 
     It is for labels and ordered categories with a probit link. Its weights vary less than those of importance sampling
-    from q, above all if the process has a large variance. An estimate takes longer, because variables are drawn one
-    after another and the factors have to be computed.
+    from q, especially if the process has a large variance. An estimate takes longer, because variables are drawn one
+    after another, and factorizations have to be computed.
 
     Parameters
     ----------

@@ -96,7 +96,7 @@ class Markov:
         ----------
         name : str
         X : (n,) or (n, 1) tensor_like
-            Times in any order; numbers or `pymc.Data`. The process has one value at a time that occurs repeatedly.
+            Times in any order; numbers or `pymc.Data`. If a time occurs repeatedly, the process has one value there.
         **kwargs
             As in every PyMC distribution: ``dims``, ``initval``.
 
