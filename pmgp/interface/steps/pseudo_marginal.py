@@ -121,8 +121,8 @@ class PseudoMarginal(EvidenceProgress, GaussianProcessStep):
         default.
     backend : "numpy", "jax" or JaxMatrices
         The library that computes and factorizes covariances. With "jax" this happens on a device that
-        :class:`pmgp.steps.JaxMatrices` chooses, and the draws are the same up to rounding. On CPUs, where it has been
-        tried, it takes longer than NumPy.
+        :class:`pmgp.steps.JaxMatrices` chooses, and the draws are the same up to rounding. It is for GPUs: on CPUs it
+        takes longer than NumPy.
     $arguments
 
     Raises
