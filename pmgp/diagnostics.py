@@ -87,14 +87,14 @@ def rhat_over_iterations(
     >>> bool(rhat["lengthscale"][-1] < 1.1)
     True
     """
-    import arviz
+    import arviz_stats
 
     posterior = _posterior(idata, var_names)
     n_chains, n_draws = posterior.sizes["chain"], posterior.sizes["draw"]
     if n_chains < 2 or n_draws < MIN_DRAWS:
         raise ValueError(f"R-hat needs 2 chains of {MIN_DRAWS} draws, but there are {n_chains} of {n_draws}")
     counts = _counts(points, n_draws)
-    rhats = [arviz.rhat(posterior.isel(draw=slice(0, count))) for count in counts]
+    rhats = [arviz_stats.rhat(posterior.isel(draw=slice(0, count))) for count in counts]
     return xr.concat(rhats, dim=xr.Variable("draws", counts))
 
 
@@ -141,7 +141,7 @@ def ess_per_second(idata: xr.DataTree, var_names: Sequence[str] | None = None) -
     >>> found["variable"], found["seconds"], found["ess"] > 200
     ('lengthscale', 2.0, True)
     """
-    import arviz
+    import arviz_stats
 
     posterior = _posterior(idata, var_names)
     if posterior.sizes["draw"] < MIN_DRAWS:
@@ -149,7 +149,7 @@ def ess_per_second(idata: xr.DataTree, var_names: Sequence[str] | None = None) -
     if "sampling_time" not in idata["posterior"].attrs:
         raise ValueError("the posterior has no attribute sampling_time, which PyMC's sample sets")
     seconds = float(idata["posterior"].attrs["sampling_time"])
-    table = arviz.summary(posterior, kind="diagnostics", round_to="none")
+    table = arviz_stats.summary(posterior, kind="diagnostics", round_to="none")
     bulk = table["ess_bulk"].astype(float)
     ess = float(bulk.min())
     return {"variable": str(bulk.idxmin()), "ess": ess, "seconds": seconds, "ess_per_second": ess / seconds}

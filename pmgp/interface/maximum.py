@@ -69,9 +69,11 @@ class Maximum(NamedTuple):
     @property
     def trace(self) -> xr.DataTree:
         """A trace with the point as its only draw, for :func:`pmgp.predict` with multivariate normal observations."""
-        import arviz as az
+        import arviz_base
 
-        return az.from_dict({"posterior": {name: np.asarray(value)[None, None] for name, value in self.point.items()}})
+        return arviz_base.from_dict(
+            {"posterior": {name: np.asarray(value)[None, None] for name, value in self.point.items()}}
+        )
 
     def __repr__(self) -> str:
         """Return the figures, and the point with arrays shown by their shapes."""

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from typing import Any
 
-import arviz as az
+import arviz_base
 import jax
 import jax.numpy as jnp
 import numpy as np
@@ -44,7 +44,7 @@ def sampled(
         normals = np.stack([_chain(rng, ratio, reference.mean.size, draws, tune) for rng in rngs])
         deviations = jax.vmap(jax.vmap(reference.deviation))(normals)
         weights = np.asarray(reference.mean + deviations)
-    return az.from_dict({"posterior": {NAME: weights}}, dims={NAME: ["feature", "process"]})
+    return arviz_base.from_dict({"posterior": {NAME: weights}}, dims={NAME: ["feature", "process"]})
 
 
 def _chain(rng: np.random.Generator, ratio: Any, size: int, draws: int, tune: int) -> np.ndarray:

@@ -117,7 +117,7 @@ def loo(
     """
     if isinstance(particles, bool) or particles < 2 or particles % 2:
         raise ValueError(f"particles must be an even number, at least 2, not {particles}")
-    import arviz
+    import arviz_stats
 
     model = pm.modelcontext(model)
     latents = find_together(model, latent)
@@ -134,7 +134,9 @@ def loo(
         values = latent_draws(posterior, model, latents, parts, theta)
         rows = list(_log_densities(estimates, rng, theta, values, progressbar))
     log_densities = np.array(rows)[:, (places := _observed_places(parts, values[:1]))]
-    return arviz.loo(_tree(posterior, log_densities, *_labels(idata, model, parts, latents, places)), pointwise=True)
+    return arviz_stats.loo(
+        _tree(posterior, log_densities, *_labels(idata, model, parts, latents, places)), pointwise=True
+    )
 
 
 def _refuse_long(f: TensorVariable, length: int) -> None:

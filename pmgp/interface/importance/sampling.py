@@ -236,7 +236,7 @@ def _tree(
     attributes: dict[str, Any],
 ) -> xr.DataTree:
     """Return a trace of one chain, with the weighed draws in a group of their own."""
-    import arviz as az
+    import arviz_base
 
     variables = get_default_varnames(model.unobserved_value_vars, include_transformed=False)
     natural = model.compile_fn(variables, inputs=model.value_vars, mode=INTERPRETED, point_fn=True)
@@ -244,7 +244,7 @@ def _tree(
     draws = {v.name: np.array([row[i] for row in rows])[None] for i, v in enumerate(variables)}
     dims = {name: list(model.named_vars_to_dims[name]) for name in draws if name in model.named_vars_to_dims}
     coords = {name: np.asarray(values) for name, values in model.coords.items() if values is not None}
-    tree = az.from_dict({"posterior": draws}, dims=dims, coords=coords)
+    tree = arviz_base.from_dict({"posterior": draws}, dims=dims, coords=coords)
     weighed = {"theta": (("sample", "element"), theta), "log_weight": ("sample", log_weights)}
     tree["importance"] = xr.DataTree(xr.Dataset(weighed))
     tree.attrs.update(attributes)

@@ -45,7 +45,7 @@ def compare_with_exact(idata: Any, process: Sparse, *, model: pm.Model | None = 
     ModelError
         If :meth:`Sparse.exact_model` refuses the model.
     """
-    import arviz as az
+    import arviz_stats
 
     model = pm.modelcontext(model)
     points = process.points
@@ -54,7 +54,7 @@ def compare_with_exact(idata: Any, process: Sparse, *, model: pm.Model | None = 
     whole = process.exact_model(model=model)
     exact = sample(whole, step=PseudoMarginal(model=whole), **settings)
     names = [rv.name for rv in model.free_RVs if rv is not process.whitened]
-    found, true = (az.summary(part, var_names=names, kind="all", round_to="none") for part in (idata, exact))
+    found, true = (arviz_stats.summary(part, var_names=names, kind="all", round_to="none") for part in (idata, exact))
     table = pd.DataFrame({"mean": found["mean"], "sd": found["sd"], "exact_mean": true["mean"], "exact_sd": true["sd"]})
     table["shift"] = (table["mean"] - table["exact_mean"]) / table["exact_sd"]
     table["error"] = np.hypot(found["mcse_mean"], true["mcse_mean"]) / table["exact_sd"]
