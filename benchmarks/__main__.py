@@ -43,12 +43,12 @@ from pmgp.core.estimators import AnnealedImportanceSampling, ImportanceSampling
 
 ITERATION = ("synthetic-100", "crabs", "synthetic-200", "synthetic-400", "breast", "banknote")
 LARGE = "synthetic-700"
-# Of every table, besides its own columns.
+# Columns of every table, besides its own.
 ORIGIN = ["version", "machine", "cores"]
 # Data sets of the efficiency. NUTS needs minutes for what takes seconds here: fewer draws keep the run within half an
 # hour.
 NUTS_DRAWS = {"synthetic-100": 1000, "synthetic-200": 300, "synthetic-100-ard": 500, "crabs": 200, "breast": 50}
-# Takes hours, and is made where it is asked for by name.
+# These take hours, and are made only where they are asked for by name.
 ALONE = ("peers", "classes")
 
 
@@ -199,7 +199,7 @@ TABLES: dict[str, tuple[Table, ...]] = {
     ),
     "peers": (
         Table(
-            "Peers: smallest ESS of the hyper-parameters per second, tuning included, one core, a budget a tool",
+            "Peers: smallest ESS of the hyper-parameters per second, tuning included, one core, a budget for each tool",
             peers.PROBLEMS,
             peers_rows,
         ),
@@ -235,11 +235,11 @@ TABLES: dict[str, tuple[Table, ...]] = {
     ),
     "time-series": (
         Table(
-            "Time series: smallest ESS of the hyper-parameters a processor second, tuning included, one core",
+            "Time series: smallest ESS of the hyper-parameters per processor second, tuning included, one core",
             (),
             lambda *_: time_series.rows(),
         ),
-        Table("Prices of time series: processor time, constant a point", (), lambda *_: time_series.prices()),
+        Table("Prices of time series: processor time, constant per point", (), lambda *_: time_series.prices()),
         Table("Memory of time series: peak of a process above that of compiling", (), lambda *_: memory.rows()),
     ),
     "maps": (
@@ -249,7 +249,7 @@ TABLES: dict[str, tuple[Table, ...]] = {
             lambda *_: maps.rows(),
         ),
         Table(
-            "Sweeps on maps: processor time of one, and over that of a factorization and a selected inverse",
+            "Sweeps on maps: processor time of one, and its ratio to that of a factorization and a selected inverse",
             (),
             lambda *_: maps.sweeps(),
         ),

@@ -1,7 +1,7 @@
 """Times on a device of JAX, beside NumPy: evidences, sweeps, exact chains, inducing inputs, products, and depth.
 
-Without an accelerator the device is the CPU, and the rows say so. There JAX has one thread, and the clock is that of
-the process; elsewhere it is that of the wall, and data sets go up to 20,000 points.
+Without an accelerator the device is the CPU, and the rows say so. There JAX has one thread, and times are processor
+times; elsewhere they are wall-clock times, and data sets go up to 20,000 points.
 """
 
 from __future__ import annotations

@@ -83,7 +83,7 @@ def translate(likelihood: Likelihood, f: np.ndarray) -> Callable[[jax.Array], ja
     Raises
     ------
     RuntimeError
-        If it has not: the two sides would not have the same target.
+        If it does not: the two sides would not have the same target.
     """
     translated = TRANSLATED[type(likelihood)](likelihood)
     ours, theirs = float(likelihood.log_likelihood(f)), float(translated(jnp.asarray(f)))

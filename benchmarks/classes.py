@@ -1,8 +1,9 @@
 """Several classes: a process for each and a softmax, by the pseudo-marginal chain, PyMC's NUTS and nutpie.
 
-As `peers`, with budgets of seconds and one core each: the kernel is squared exponential with one length-scale and one
-variance for all classes, and NUTS samples the whitened model. With several sources each class weighs linear kernels of
-them, and the model is whitened additively. And how estimates of log p(y|theta) spread, on which the chain depends.
+As in `peers`, each tool has a budget of seconds and one core. The kernel is squared exponential with one length-scale
+and one variance for all classes, and NUTS samples the whitened model. With several sources each class weights linear
+kernels of them, and the model is whitened additively. A second table shows how estimates of log p(y|theta) spread, on
+which the chain depends.
 """
 
 from __future__ import annotations
@@ -59,7 +60,7 @@ def spread(problem: Problem, tune: int = TUNE, points: int = POINTS, repeats: in
     Returns
     -------
     dict
-        With the smallest and the largest, too.
+        With the smallest and the largest as well.
     """
     model = problem.model()
     parts, rng = take_apart(model), np.random.default_rng(2)

@@ -26,7 +26,7 @@ BEGIN, END = "<!-- benchmarks.cost: begin -->", "<!-- benchmarks.cost: end -->"
 
 @dataclass(frozen=True)
 class Costs:
-    """The constants of the model; seconds if nothing else is said.
+    """The constants of the model; in seconds unless stated otherwise.
 
     Attributes
     ----------
@@ -35,9 +35,9 @@ class Costs:
     in_worker, gathering : float
         For each chain, in the worker and in the calling process, besides its iterations.
     latency : float
-        Of a message to a worker and back.
+        For a message to a worker and back.
     bandwidth : float
-        Bytes a second.
+        Bytes per second.
     entry : float
         For an entry of K in a product, with as many columns as were measured.
     """

@@ -1,10 +1,10 @@
 """Cost of one evaluation of log p(y|theta) beside other packages: everything from theta on, one BLAS thread.
 
 All have the same labels, inputs, theta and covariance, its jitter included, and start from nothing. Methods of the same
-name and link converge to the same function of theta, so that their log-evidences are to be compared. A chain, whose
+name and link converge to the same function of theta, so their log-evidences can be compared. A chain, whose
 exactness does not depend on it, has a looser tolerance and predicts the start from theta: those rows say so.
 
-scikit-learn's Laplace approximation knows the logit link only. GPy's are timed where it is installed (``uv run --with
+scikit-learn's Laplace approximation has only the logit link. GPy's are timed where it is installed (``uv run --with
 GPy``), with its defaults, and its expectation propagation with all sites changed at once too, which has to be damped;
 its inference includes the gradient in K. GPflow needs an older NumPy than this package does and cannot be beside it.
 """
@@ -48,7 +48,7 @@ LOOSE, PREDICTED = ", loose", ", predicted start"
 
 
 class Method(NamedTuple):
-    """A way to log p(y|theta), which `evaluate` returns."""
+    """A way to compute log p(y|theta), which `evaluate` returns."""
 
     package: str
     name: str

@@ -1,8 +1,8 @@
 """How long a user waits for the first draw, with an empty cache of compiled functions and again with a full one.
 
 Each run is a process of its own. Seconds are from the call of ``pm.sample(step=pmgp.PseudoMarginal())`` to its first
-draw; importing PyMC and building the model are not in them. PyMC compiles functions
-for itself in that time, which are shown apart: of the initial point, and of what it keeps of a draw.
+draw; importing PyMC and building the model are not in them. PyMC compiles functions for itself in that time, which are
+shown separately: that of the initial point, and that of what it keeps of a draw.
 """
 
 from __future__ import annotations
@@ -121,7 +121,7 @@ def wait(model: pm.Model, steps: Callable[[], Any] = pmgp.PseudoMarginal) -> tup
 
 
 def rows() -> Iterator[dict[str, Any]]:
-    """One row a likelihood."""
+    """One row for each likelihood."""
     for name in LIKELIHOODS:
         yield {"likelihood": name} | cold_and_warm("benchmarks.first_draw", name)
 

@@ -73,7 +73,7 @@ def measure(
     Returns
     -------
     dict
-        ``ms`` of processor time an iteration after tuning (whole step, PyMC's trace not included), ``C``, ``I``, ``M``
+        ``ms`` of processor time per iteration after tuning (whole step, PyMC's trace not included), ``C``, ``I``, ``M``
         an iteration, ``ratio`` of the time to that of the same LAPACK calls (dpotrf for C, dtrtri for I) alone, timed
         in between, the iteration's equivalent in Cholesky factorizations ``dpotrfs``, and what PyMC adds in
         milliseconds, with the ratio that makes.

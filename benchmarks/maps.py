@@ -1,4 +1,4 @@
-"""Log-Gaussian Cox processes on lattices: time for an independent draw of the hyper-parameters, and of a sweep.
+"""Log-Gaussian Cox processes on lattices: time of an independent draw of the hyper-parameters, and of a sweep.
 
 Counts are drawn from the model, with a standard deviation of one and a length-scale of a sixteenth of the side. One
 chain on one core. NUTS moves the field and the hyper-parameters together, within a budget of processor seconds.
@@ -26,7 +26,7 @@ SIDES = (64, 128)
 
 
 def cox(side: int) -> pm.Model:
-    """Counts in so many by so many cells."""
+    """Counts on a square lattice with this number of cells along a side."""
     lattice = pmgp.gp.Lattice((side, side))
     rng = np.random.default_rng(1)
     with pm.Model():

@@ -2,7 +2,7 @@
 
 Each tool samples a problem in a process of its own, on one core. Runs get longer until the next one would take more
 than the budget, or one with enough iterations has converged, and the last of them is reported. Seconds are those of the
-processor, tuning included and compilation not. A tool that is not installed, data that cannot be had, and a run without
+processor, with tuning and without compilation. A tool that is not installed, data that cannot be had, and a run without
 end have their rows, too.
 """
 
@@ -45,7 +45,7 @@ PROBLEMS = (
     "ionosphere-ard",
     "spect-ard",
 )
-# For causes that may be gone the next time.
+# These may have causes that are gone the next time.
 MISSING = ("no data", "not installed", "failed")
 # Seconds for all chains of a tool, without compilation.
 BUDGET = 120.0
@@ -223,7 +223,7 @@ def figures(problem: Problem, tool: str, budget: float, seed: int = 1) -> dict[s
 def convergence(idata: xr.DataTree) -> tuple[float, float]:
     """The largest R-hat and the smallest bulk ESS of the hyper-parameters.
 
-    Of draws with weights w, both are those of the draws, and the ESS is then multiplied by the relative ESS of the
+    For draws with weights w, both are those of the draws, and the ESS is then multiplied by the relative ESS of the
     weights, (sum w)^2 / (n sum w^2).
     """
     drawn = idata["posterior"].to_dataset()

@@ -52,7 +52,7 @@ def measure(problem: Problem, size: int) -> dict[str, Any]:
         draw; ``values, 32 effective``: time to so many effective draws. For few rows there is Hamiltonian Monte Carlo
         beside it, whose metric is the covariance of the weighted draws: ``apart``, the largest distance between means
         of an element of theta, in posterior deviations, with its standard error; the chain's effective draws and
-        acceptance rate; and how many times more effective draws a second there are by importance sampling.
+        acceptance rate; and how many times more effective draws per second importance sampling makes.
     """
     model, draws = problem.model(size), MANY if size <= CHAINED else FEW
     with threadpool_limits(limits=1):
@@ -91,7 +91,7 @@ def _seconds(target: MarginalTarget, theta: np.ndarray) -> float:
 
 
 def _beside_chain(target: MarginalTarget, theta: np.ndarray, weights: np.ndarray, rate: float) -> dict[str, Any]:
-    """Compare weighted means, and effective draws a second, with those of Hamiltonian Monte Carlo."""
+    """Compare weighted means, and effective draws per second, with those of Hamiltonian Monte Carlo."""
     covariance = np.cov(theta, rowvar=False, aweights=weights)
     density = _Whitened(target, weights @ theta, np.linalg.cholesky(covariance))
     rng, point = np.random.default_rng(SEED), density.at(np.zeros(theta.shape[1]))

@@ -1,4 +1,4 @@
-"""How models are sampled for the tables: chains one after another on one core, and what they take of the processor."""
+"""How models are sampled for the tables: chains one after another on one core, and the processor time they take."""
 
 from __future__ import annotations
 
@@ -42,7 +42,7 @@ class Run(NamedTuple):
 
 
 class OverTimeError(Exception):
-    """Chains took longer than they may."""
+    """Chains took longer than they are allowed."""
 
 
 def sample(run: Run, seed: int, most: float = np.inf) -> tuple[float, xr.DataTree]:
@@ -51,7 +51,7 @@ def sample(run: Run, seed: int, most: float = np.inf) -> tuple[float, xr.DataTre
     Raises
     ------
     OverTimeError
-        If it exceeds so many seconds.
+        If it exceeds the given number of seconds.
     """
     clock = Clock(most)
     with run.model:

@@ -1,6 +1,6 @@
 """Processes on inducing inputs: effective draws of each sampler, a gradient beside its linear algebra, the first draw.
 
-Data and priors are those of the sparse MCMC article (section 4) and of its public code, so far as they are in it.
+Data and priors are those of the sparse MCMC article (section 4) and of its public code, as far as the code has them.
 """
 
 from __future__ import annotations
@@ -35,16 +35,16 @@ METHODS: dict[str, Callable[[], Any] | None] = {
 }
 # Iterations of each chain at most, and at least.
 MOST, FEWEST = 2000, 60
-# Of these for tuning; a third where they are fewer than thrice as many.
+# Iterations of these for tuning; a third where there are fewer than three times as many.
 TUNE = 300
-# And as many tuning iterations.
+# There are as many tuning iterations.
 NUTS_DRAWS = 150
 # Processor seconds for all chains, and when NUTS is given up.
 LIMIT, PATIENCE = 30.0, 60.0
 
 
 class Problem(NamedTuple):
-    """Data with a model, and the effective draws a second that it should give at least.
+    """Data with a model, and the effective draws per second that it should give at least.
 
     Attributes
     ----------

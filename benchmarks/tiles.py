@@ -62,7 +62,7 @@ def products(kernel: type, devices: Any = None) -> list[Callable[[np.ndarray], A
 
 
 def seconds_of(functions: list[Callable[..., Any]], vectors: np.ndarray, clock: Callable[[], float]) -> list[float]:
-    """Return the least time of each function, which take turns."""
+    """Return the least time of each of the functions, which take turns."""
     for function in functions:
         function(vectors)
     times: list[list[float]] = [[] for _ in functions]

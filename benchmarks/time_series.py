@@ -1,4 +1,4 @@
-"""Time series of PyMC as they stand: effective draws a second, tuning included, beside NUTS of three packages.
+"""Time series of PyMC as they stand: effective draws per second, tuning included, beside NUTS of three packages.
 
 ``returns`` is a stochastic volatility model of 2,780 daily returns of the S&P 500 (R's data set `SP500` of the package
 MASS), ``long returns`` one of 16,606, ``counts`` Poisson counts along an autoregression. One chain on one core, in
@@ -172,7 +172,7 @@ def prices(
     draws : int
         Particles of an estimate.
     repeats : int
-        The least of so many is taken.
+        How often each is timed; the least time is taken.
     lengths : sequence of int
     """
     for length in lengths:

@@ -63,7 +63,7 @@ class Run(NamedTuple):
     draws : (draws, n) array
         Every k-th of its transitions, where it made more than can be kept.
     seconds : float
-        That it took, without tuning and compilation.
+        Time that it took, without tuning and compilation.
     transitions : int
     acceptance : float
     """
@@ -171,7 +171,7 @@ def efficiency_rows(
     ----------
     n : int
     seconds : float
-        Of each of the four chains, which start at the true f, a draw of the posterior.
+        Length of each of the four chains, which start at the true f, a draw of the posterior.
     blackjax : bool
         With BlackJAX's samplers on the same targets.
     models : tuple of str

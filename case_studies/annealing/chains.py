@@ -47,11 +47,11 @@ class Tuned(NamedTuple):
     log_scale : float
     location : (dimension,) list
     factor : (dimension, dimension) list
-        Of the proposal: a random walk with covariance ``exp(2 log_scale) factor factor'``.
+        Parameters of the proposal: a random walk with covariance ``exp(2 log_scale) factor factor'``.
     thetas : (k, dimension) list
         Different draws of the second half; the last one is where chains start.
     acceptance : float
-        Of the last quarter, with Laplace's evidence in place of p(y|theta).
+        Rate in the last quarter, with Laplace's evidence in place of p(y|theta).
     """
 
     log_scale: float
@@ -61,7 +61,7 @@ class Tuned(NamedTuple):
     acceptance: float
 
     def learned(self) -> LearnedMixture:
-        """The random walk, as the transition of the chain knows it."""
+        """The random walk, in the form that the transition of the chain takes."""
         location, factor = np.array(self.location), np.array(self.factor)
         return LearnedMixture.fixed(
             AdaptiveProposal(len(location), log_scale=self.log_scale, location=location, factor=factor)
@@ -99,7 +99,7 @@ def preliminary(rng: np.random.Generator, problem: Problem, iterations: int) -> 
 
 
 def _different(thetas: np.ndarray) -> np.ndarray:
-    """Without repetitions that follow one another."""
+    """The points, without repetitions that follow one another."""
     changed = np.any(thetas[1:] != thetas[:-1], axis=1)
     return thetas[np.append(True, changed)]
 
@@ -134,7 +134,7 @@ def plain_chain(
     discarded: int,
     draws: int,
 ) -> dict[str, Any]:
-    """Run the article's chain, what it accepts being estimated by `estimator` from `approximation`.
+    """Run the article's chain, whose evidence is estimated by `estimator` from `approximation`.
 
     Parameters
     ----------
@@ -149,8 +149,8 @@ def plain_chain(
     Returns
     -------
     dict
-        Of the iterations that count: ``acceptance``, ``ess`` (the smallest effective sample size over theta, on the log
-        scale) and ``seconds`` of processor time.
+        For the iterations that count: ``acceptance``, ``ess`` (the smallest effective sample size over theta, on the
+        log scale) and ``seconds`` of processor time.
     """
     steps = _plain_steps(rng, problem, tuned, approximation, estimator)
     return _measured(steps, discarded, draws)[1]
@@ -174,7 +174,7 @@ def _plain_steps(
 def default_chain(
     rng: np.random.Generator, problem: Problem, tune: int, discarded: int, draws: int
 ) -> tuple[np.ndarray, dict[str, Any]]:
-    """Run pmgp's step method as it comes: the draws of theta, (draws, dimension), and what is measured of them."""
+    """Run pmgp's step method with its defaults: draws of theta, (draws, dimension), and what is measured of them."""
     return _measured(_default_steps(rng, problem, tune, discarded + draws), discarded, draws)
 
 

@@ -78,7 +78,7 @@ def _ingredients(axes: Axes, example: paths.Example, reference: paths.Reference)
 
 
 def _stages(line: np.ndarray, example: paths.Example, reference: paths.Reference, rng: np.random.Generator) -> None:
-    """Each density with the particles that have just moved at it; at the last one they stay where they are weighed."""
+    """Each density with the particles that have just moved at it; at the last one they stay where they are weighted."""
     stops = paths.anneal(rng, reference, example.likelihood, paths.BETAS, len(PARTICLES)).particles
     before, after = [stops[0], *stops], [*stops, stops[-1]]
     for axes, beta, start, end in zip(line, paths.BETAS, before, after, strict=False):

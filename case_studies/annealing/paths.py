@@ -17,7 +17,7 @@ __all__ = ["BETAS", "Path", "Reference", "anneal", "evidence", "example", "log_d
 
 VARIANCE, LENGTHSCALE = 15.0, np.exp(-1.0)
 BETAS = np.append(0.0, np.exp(-np.arange(4, -1, -1) / 2.0))
-"""The article's exp(-j / 2), from j = 4 down to 0, after beta = 0; how many it has, it does not say."""
+"""The article's exp(-j / 2), from j = 4 down to 0, after beta = 0; it does not say how many it has."""
 
 
 Reference = DensePrior | SiteApproximation
@@ -39,7 +39,7 @@ class Path(NamedTuple):
     ----------
     particles : (s, draws, n) array
         Where they stand before the factor of each step is collected: drawn from the reference at first, then after a
-        move at each temperature between 0 and 1. The last are those that the estimate weighs.
+        move at each temperature between 0 and 1. The last are those that the estimate weights.
     log_weights : (draws,) array
         Estimates of p(y|theta), unbiased each.
     """
@@ -66,7 +66,7 @@ def anneal(
 ) -> Path:
     """Take particles from a reference to the posterior, and keep the places where they rest.
 
-    The same as :class:`pmgp.estimators.AnnealedImportanceSampling`, which keeps the ends only.
+    The same as :class:`pmgp.estimators.AnnealedImportanceSampling`, which keeps only the ends.
 
     Parameters
     ----------

@@ -41,7 +41,7 @@ VARIANCE_SHAPE, VARIANCE_RATE, LENGTHSCALE_SHAPE = 1.1, 0.1, 1.0
 
 # PyMC's own default, absolute.
 JITTER = 1e-6
-# Rejected latent functions are drawn so many at a time.
+# Number of latent functions that are drawn at a time, most of which are rejected.
 TOGETHER = 64
 
 
@@ -68,7 +68,7 @@ class Synthetic(NamedTuple):
     X : (n, 2) array
     f : (n,) array
     y : (n,) array
-        Labels 0 and 1, as many of each.
+        Labels 0 and 1, the same number of each.
     """
 
     X: np.ndarray
@@ -119,7 +119,7 @@ def synthetic(seed: int, n: int) -> Problem:
 def simulate(rng: np.random.Generator, n: int) -> Synthetic:
     """Draw inputs in the unit square, and latent functions until exactly half of the labels are one.
 
-    How the article balances the classes it does not say.
+    The article does not say how it balances the classes.
 
     Raises
     ------

@@ -58,7 +58,7 @@ def rows(scale: Scale, unit: Chain | Block, result: Result) -> pd.DataFrame:
 
 
 def missing(scale: Scale, chosen: Iterable[Chain | Block], places: dict[type, Table]) -> list[Chain | Block]:
-    """Those units that the tables do not have yet, or not with these settings; a block is told by its first line."""
+    """Those units that the tables do not have yet, or not with these settings; a block is known by its first line."""
     new: set[tuple] = set()
     keys = {unit: tuple(unit) for unit in chosen}
     for kind, place in places.items():

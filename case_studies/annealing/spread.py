@@ -42,7 +42,7 @@ def spread(
     theta : (dimension,) array
     approximation : Approximation
     estimator : Estimator
-        Its number of draws is N_imp. Its particles are independent of one another, so that those of all repetitions
+        Its number of draws is N_imp. Its particles are independent of one another, so those of all repetitions
         are drawn at once.
     repetitions : int
 
@@ -86,7 +86,7 @@ def by_variance(seed: int, sizes: Sequence[int], factors: Sequence[float], datas
 
 
 def by_ellipses(seed: int, sizes: Sequence[int], factor: float, repetitions: int = 150) -> pd.DataFrame:
-    """R of annealing with 4 particles, and milliseconds of one core an estimate.
+    """R of annealing with 4 particles, and milliseconds of one core per estimate.
 
     Rows are n and q, columns the numbers of auxiliary draws that the moves of a particle share. Tau is the one behind
     the data, and sigma a multiple of it.

@@ -36,7 +36,7 @@ __all__ = [
 ]
 
 OURS = "PM"
-"""pmgp's step method as it comes."""
+"""pmgp's step method with its defaults."""
 
 METHODS = tuple((q, name, draws) for q in ("Laplace", "EP") for draws in (1, 10) for name in ("IS", "AIS"))
 """q, estimator and N_imp of Table I; the article has Laplace's only."""
@@ -62,7 +62,7 @@ class Preliminary(NamedTuple):
 
 
 class Chain(NamedTuple):
-    """A chain of Table I: with q, estimator and N_imp, or (ours, 0) the step method as it comes."""
+    """A chain of Table I: with q, estimator and N_imp, or (ours, 0) the step method with its defaults."""
 
     data: str
     kernel: str

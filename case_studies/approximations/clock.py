@@ -9,7 +9,7 @@ __all__ = ["Clock"]
 
 
 class Clock:
-    """A callback of `pymc.sample` that ends a chain after so many processor seconds.
+    """A callback of `pymc.sample` that ends a chain after a number of processor seconds.
 
     Parameters
     ----------

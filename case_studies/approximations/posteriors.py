@@ -40,9 +40,9 @@ class Posterior:
         Returns the data.
     prior : Prior
     series : bool
-        Whether f is an autoregression in place of a process of the inputs.
+        Whether f is an autoregression instead of a process of the inputs.
     offset : bool
-        Whether f has the logarithm of the mean observation for its mean, in place of zero.
+        Whether the mean of f is the logarithm of the mean observation, instead of zero.
     """
 
     def __init__(
@@ -136,7 +136,7 @@ def whitened_model(posterior: Posterior) -> pm.Model:
 
 
 def sparse_model(posterior: Posterior, inducing: int) -> pm.Model:
-    """Return the model on so many inducing inputs, with the moments of f at all inputs as ``f_mean`` and ``f_var``.
+    """Return the model on a number of inducing inputs, with the moments of f at all inputs as ``f_mean`` and ``f_var``.
 
     The inducing inputs are centers of clusters, or as many different inputs as there are.
     """

@@ -1,4 +1,4 @@
-"""Finished cells as two tables in the repository, with what made them: a line a cell, and one a hyper-parameter."""
+"""Finished cells as two tables in the repository, with what made them: a line per cell, and one per hyper-parameter."""
 
 from __future__ import annotations
 

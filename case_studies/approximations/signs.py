@@ -56,7 +56,7 @@ class Weighing:
 
 
 def chosen(theta: Mapping[str, np.ndarray], count: int) -> np.ndarray:
-    """Return positions of so many draws, evenly spaced over all chains."""
+    """Return positions of a number of draws, evenly spaced over all chains."""
     total = next(iter(theta.values())).size
     return np.linspace(0, total - 1, min(count, total)).round().astype(int)
 
@@ -68,7 +68,7 @@ def _rows(theta: Mapping[str, np.ndarray]) -> np.ndarray:
 def signs(
     weighing: Weighing, theta: Mapping[str, np.ndarray], log_evidence: np.ndarray, count: int, rng: np.random.Generator
 ) -> dict[str, Any]:
-    """Weigh draws of a chain that samples an approximation's own p(y|theta).
+    """Weight draws of a chain that samples an approximation's own p(y|theta).
 
     Parameters
     ----------
@@ -79,7 +79,7 @@ def signs(
     log_evidence : (chains, draws) array
         The approximation's log p(y|theta).
     count : int
-        How many of the draws are weighed.
+        How many of the draws are weighted.
     rng : numpy.random.Generator
     """
     places = chosen(theta, count)
@@ -91,7 +91,7 @@ def signs(
 def signs_of_fit(
     weighing: Weighing, theta: Mapping[str, np.ndarray], count: int, rng: np.random.Generator
 ) -> dict[str, Any]:
-    """Weigh draws from t distributions that are fitted to an approximation's draws of theta."""
+    """Weight draws from t distributions that are fitted to an approximation's draws of theta."""
     proposal = fitted(rng, _rows(theta))
     rows = proposal.sample(rng, count)
     joint = np.array([weighing.log_joint(rng, row) for row in rows])

@@ -48,9 +48,9 @@ class Predicted(NamedTuple):
     ----------
     probability : (m,) array
     notes : dict of str to float
-        ``log_lengthscale`` and ``log_variance``, maximizers or posterior means; of chains also their standard
+        ``log_lengthscale`` and ``log_variance``, maximizers or posterior means; for chains also their standard
         deviations (``_sd``), ``ess``, the smaller one of theta's, and ``probability_error``, the root mean square Monte
-        Carlo error of the probabilities; of a maximum, whether it is ``at_bound``.
+        Carlo error of the probabilities; for a maximum, whether it is ``at_bound``.
     """
 
     probability: np.ndarray

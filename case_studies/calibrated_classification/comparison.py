@@ -40,7 +40,7 @@ def table(cells: pd.DataFrame, score: str) -> pd.DataFrame:
 
 
 def differences(cells: pd.DataFrame, score: str) -> pd.DataFrame:
-    """Mean differences to the exact sampler on the same splits, and their standard errors; clear ones have a star."""
+    """Mean differences from the exact sampler on the same splits, and their standard errors; clear ones have a star."""
     mean, error = cells[f"{score}_difference"], cells[f"{score}_difference_se"]
     stars = np.where(_clear(cells, score), "*", "")
     printed = [f"{m:+.4f} ({e:.4f}){s}" for m, e, s in zip(mean, error, stars, strict=True)]
@@ -88,7 +88,7 @@ def beside_article(cells: pd.DataFrame) -> pd.DataFrame:
 
 
 def posterior_of_theta(cells: pd.DataFrame) -> pd.DataFrame:
-    """Posterior means of theta's logarithms: their mean difference to the exact sampler's, in posterior sds.
+    """Posterior means of theta's logarithms: their mean difference from the exact sampler's, in posterior sds.
 
     For expectation propagation's evidence, and for :data:`OURS`, whose posterior is the same: there the difference is
     Monte Carlo error.
@@ -104,7 +104,7 @@ def posterior_of_theta(cells: pd.DataFrame) -> pd.DataFrame:
 
 
 def monte_carlo(cells: pd.DataFrame) -> pd.DataFrame:
-    """Effective sizes of chains, Monte Carlo errors of probabilities and time; maxima on the search's border."""
+    """Effective sizes of chains, Monte Carlo errors of probabilities and time; maxima on the search's boundary."""
     columns = ["ess", "probability_error", "seconds", "at_bound"]
     by_method = cells.assign(method=cells["method"].astype(METHODS)).groupby("method", observed=True)[columns].mean()
     names = ["effective size of θ", "error of a probability", "seconds", "share of maxima on the border"]
@@ -123,7 +123,7 @@ def confidence(histograms: pd.DataFrame, least: float = 0.9) -> pd.DataFrame:
     Parameters
     ----------
     histograms : DataFrame
-        Of pooled predictions, as :func:`results.read` gives them.
+        Those of pooled predictions, as :func:`results.read` gives them.
     least : float
         Probability of the more probable class from which on a prediction counts as confident.
 
@@ -145,7 +145,7 @@ def confidence(histograms: pd.DataFrame, least: float = 0.9) -> pd.DataFrame:
 
 
 def confident(histograms: pd.DataFrame, least: float = 0.9) -> pd.DataFrame:
-    """The same in per cent, averaged over data sets, written "confident, wrong"; a dash where nothing is confident."""
+    """The same in percent, averaged over data sets, written "confident, wrong"; a dash where nothing is confident."""
     means = 100.0 * confidence(histograms, least).groupby(["method", "n"]).mean()
     cells = [f"{often:.0f}, {wrong:.1f}" if often > 0.0 else DASH for often, wrong in means.to_numpy()]
     wide = pd.Series(cells, index=means.index).unstack().reindex([name for name in CLASSIFIERS if name in means.index])

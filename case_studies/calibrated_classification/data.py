@@ -32,7 +32,7 @@ class Labeled(NamedTuple):
 
 
 class Split(NamedTuple):
-    """A training set with as many points of each class, and all other points."""
+    """A training set with the same number of points of each class, and all other points."""
 
     train: Labeled
     test: Labeled

@@ -16,7 +16,7 @@ from pmgp.interface.model.taking_apart import take_apart
 
 __all__ = ["Process", "for_shape"]
 
-# Of single predictions: moments to four digits, at half the cost of a fit that derivatives need.
+# For single predictions: moments to four digits, at half the cost of a fit that derivatives need.
 PREDICTIVE = ExpectationPropagation(tolerance=1e-4)
 
 
@@ -55,7 +55,7 @@ class Process:
 
     @cached_property
     def steps(self) -> dict[str, pmgp.PseudoMarginal]:
-        """Samplers by name: the article's, and pmgp's as it comes."""
+        """Samplers by name: the article's, and pmgp's with its defaults."""
         return {
             "MCMC EP": pmgp.PseudoMarginal(model=self.model, approximation="ep", estimator="none"),
             "MCMC PM EP": pmgp.PseudoMarginal(

@@ -40,8 +40,8 @@ class Tables(NamedTuple):
 def rows(scale: Scale, block: Block, results: Mapping[str, Sequence[Result]]) -> list[dict[str, Any]]:
     """Lines of the table of scores.
 
-    Of each score there are the mean over splits and its standard error (``_se``), and the mean difference to the exact
-    sampler on the same splits (``_difference``) with its own (``_difference_se``); of what else was noted, the means.
+    Each score has the mean over splits and its standard error (``_se``), and the mean difference from the exact sampler
+    on the same splits (``_difference``) with its own error (``_difference_se``); whatever else was noted has the means.
 
     Parameters
     ----------
@@ -83,7 +83,7 @@ def histograms(block: Block, results: Mapping[str, Sequence[Result]]) -> list[di
 
 
 def settings(scale: Scale, splits: int | None = None) -> dict[str, Any]:
-    """Columns that say how large the study was; with all splits, if not told otherwise."""
+    """Columns that say how large the study was; with all splits, unless stated otherwise."""
     return {
         "scale": scale.name,
         "seed": scale.seed,

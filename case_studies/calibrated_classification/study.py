@@ -49,9 +49,9 @@ class Scale:
     name : str
     seed : int
     tune, draws : int
-        Of each chain.
+        Iterations of each chain.
     rounds : tuple of int
-        Numbers of splits after which the table is written; all data sets and sizes get so many before any gets more.
+        Numbers of splits after which the table is written; each is reached for all data sets and sizes before the next.
     """
 
     name: str

@@ -18,7 +18,7 @@ from case_studies.tools.data import Data
 __all__ = ["RIVALS", "Sizes"]
 
 Sizes = tuple[int, int]
-"""Rows for the hyper-parameters of the Gaussian process, and rows of which its predictions are made, at most."""
+"""Rows for the hyper-parameters of the Gaussian process, and rows from which its predictions are made, at most."""
 ARD = 15
 """Columns up to which each has a length-scale of its own."""
 

@@ -50,9 +50,9 @@ class Scale:
     folds : int
         Splits of each data set.
     held_out : int
-        Rows of which errors are computed, at most, but for MNIST; a tenth of all rows is held out.
+        Rows for which errors are computed, at most, except for MNIST; a tenth of all rows is held out.
     length, digits : Length
-        Of training, and of that on MNIST.
+        Length of training, and of training on MNIST.
     width : int
         Processes of a hidden layer for MNIST.
     treated : tuple of str
@@ -82,7 +82,7 @@ class Scale:
     labels: calibration.Budget
 
     def rows(self, cell: Cell) -> int:
-        """Return the largest number of rows of which errors are computed."""
+        """Return the largest number of rows for which errors are computed."""
         return HELD_OUT_DIGITS if cell.data == "mnist" else self.held_out
 
     def settings(self, cell: Cell) -> dict[str, Any]:

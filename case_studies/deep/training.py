@@ -62,8 +62,8 @@ def curve(given: dict[str, Any], length: Length, data: Data, seed: int, folder: 
     -------
     list of dict
         A line for each block: the step, processor seconds of training up to it, with compilation; the bound and the
-        log density of validation rows by the parameters of that step, in nats a row; and the error and the mean
-        negative log density of held-out rows, by the parameters that were the best on the validation rows until then.
+        log density of validation rows with the parameters of that step, in nats per row; and the error and the mean
+        negative log density of held-out rows, with the parameters that were best on the validation rows until then.
     """
     arguments = given | {
         "batch_size": length.batch_size, "learning_rate": length.learning_rate, "evaluate_every": length.block,

@@ -13,7 +13,7 @@ from case_studies.tools.command_line import parser, selected, to_run
 from case_studies.tools.spread import spread, workers_of
 
 KEPT, DRAWN = 800, "ohio"
-"""How many draws of a run are stored for a figure, and of which data."""
+"""How many draws of a run are stored for a figure, and for which data."""
 FILTERS: dict[str, type] = {"data": str, "sampler": str}
 
 
@@ -44,7 +44,7 @@ def compute(cell: Cell) -> tuple[pd.DataFrame, pd.DataFrame | None]:
 
 
 def keep(cell: Cell, found: tuple[pd.DataFrame, pd.DataFrame | None]) -> None:
-    """Write ``results/DATA_SAMPLER.csv``, a line a hyper-parameter, and of one data set some draws."""
+    """Write ``results/DATA_SAMPLER.csv``, a line per hyper-parameter, and for one data set some draws."""
     lines, draws = found
     print(lines.drop(columns=["streams"]).to_string(), flush=True)
     FOLDER.mkdir(exist_ok=True)

@@ -56,7 +56,7 @@ def covariates() -> np.ndarray:
 
 
 def seizures(centered: bool = True) -> pm.Model:
-    """Counts with an effect of each patient and one of each visit."""
+    """Counts with an effect for each patient and one for each visit."""
     visits, patient = len(BY_VISIT), BY_VISIT["subject"].to_numpy() - 1
     with pm.Model(coords={"covariate": COVARIATES, "patient": range(59), "visit": range(visits)}) as model:
         level, beta = pm.Normal("level", 0, 10), pm.Normal("beta", 0, 10, dims="covariate")
@@ -177,7 +177,7 @@ def run(study: Study, way: str) -> tuple[xr.DataTree, float]:
 
 
 def summary(name: str, way: str, idata: xr.DataTree, seconds: float) -> pd.DataFrame:
-    """Return a line for each hyper-parameter: moments, errors, and effective draws a second."""
+    """Return a line for each hyper-parameter: moments, errors, and effective draws per second."""
     found = az.summary(idata, var_names=STUDIES[name].names, round_to="none")
     found = found[["mean", "sd", "mcse_mean", "ess_bulk", "r_hat"]].astype(float)
     found["ESS/s"] = found["ess_bulk"] / seconds
@@ -223,7 +223,7 @@ def stored(name: str, suffix: str = "") -> pd.DataFrame:
 
 
 def beside(name: str, ways: list[str]) -> pd.DataFrame:
-    """Return a table of means and standard deviations, R-hat and effective draws a second, a line a hyper-parameter."""
+    """Return means and standard deviations, R-hat and effective draws per second, a line for each hyper-parameter."""
     lines, columns = stored(name), {}
     for way in ways:
         own = lines[lines["sampler"] == way].set_index("variable")
