@@ -41,7 +41,7 @@ VARIANCE_SHAPE, VARIANCE_RATE, LENGTHSCALE_SHAPE = 1.1, 0.1, 1.0
 
 # PyMC's own default, absolute.
 JITTER = 1e-6
-# Number of latent functions that are drawn at a time, most of which are rejected.
+# Number of latent functions that are drawn at a time for rejection.
 TOGETHER = 64
 
 

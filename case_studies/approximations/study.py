@@ -83,7 +83,7 @@ def run(scale: Scale, cell: Cell) -> dict[str, Any]:
     """
     rng, clock = stream(scale.seed, cell.posterior, cell.method), time.process_time()
     with warnings.catch_warnings():
-        # What warnings say of convergence and of weights is in the results.
+        # The warnings about convergence and weights repeat what is in the results.
         warnings.simplefilter("ignore")
         found = METHODS[cell.method].run(POSTERIORS[cell.posterior], scale.budget, rng)
     return found | {"all_seconds": time.process_time() - clock} | provenance()

@@ -1,8 +1,9 @@
 """Figures 1 and 2 of Filippone and Engler (2015): condition numbers under priors, and solvers beside them, on Concrete.
 
 Each covariance parameter has the same Gamma prior. For some of its draws C s = y is solved with conjugate gradients
-whose products are in double or single precision, and with P = C + delta I, where inner conjugate gradients have one or
-the other. As in the article delta is the best of several. Trees and anchors, for approximate products, are left out.
+whose products are in double or single precision, and with P = C + delta I, where the products of inner conjugate
+gradients are in one or the other. As in the article, delta is the best of several. Trees and anchors, for approximate
+products, are left out.
 """
 
 from __future__ import annotations
@@ -25,7 +26,7 @@ from pmgp.core.iterative.solvers import ConjugateGradients, FlexibleConjugateGra
 __all__ = ["PRIORS", "SCALES", "Cell", "Scale", "cells", "run_cell"]
 
 PRIORS = ((1.0, 1.0), (1.0, 10.0), (2.0, 1.0), (2.0, 10.0))
-"""Shapes and rates; the article's are in its picture only."""
+"""Shapes and rates; the article's are only in its picture."""
 CONVERGED = 1e-8
 """The article's norm of the residual."""
 CAP = 5000
@@ -100,7 +101,7 @@ def run_cell(scale: Scale, cell: Cell) -> dict[str, Any]:
 
 
 Solved = tuple[np.ndarray, int, float]
-"""A solution, products with K, and the excess of a preconditioner; the solution is not a number if there is none."""
+"""A solution, products with K, and the excess of a preconditioner; the solution is not a number if none is found."""
 
 
 def _plain(kernel: Stored, noise: float, y: np.ndarray) -> Solved:

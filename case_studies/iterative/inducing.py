@@ -34,7 +34,7 @@ class Rival:
         self._groups = [np.stack([p for p in pieces if len(p) == k]) for k in sorted({len(p) for p in pieces})]
 
     def climbed(self, problem: Problem) -> Path:
-        """Climb with L-BFGS until the budget is used up; compilation takes no part of it."""
+        """Climb with L-BFGS until the budget is used up; compilation does not count."""
         import jax
 
         start = start_of(problem)

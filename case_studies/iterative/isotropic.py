@@ -45,7 +45,7 @@ class Isotropic(NamedTuple):
         return np.array([np.sum(bar * K), np.sum(bar * self._by_tau(K, theta)), noise * np.trace(bar)])
 
     def estimate(self, rng: np.random.Generator, theta: np.ndarray, solver: Roulette, probes: int) -> np.ndarray:
-        """Return an estimate of the gradient, with so many vectors of signs."""
+        """Return an estimate of the gradient, with the given number of vectors of signs."""
         K, noise = self.covariance(theta)
         levels = np.full(len(K), noise)
         bar = Ulisse(probes, solver).gradient(rng, Stored(K), levels, self.y, Identity(len(K))).covariance

@@ -15,7 +15,7 @@ from pmgp.interface.covariance.kept import Bands
 __all__ = ["Shared", "Stored", "Tiles", "side_by_side"]
 
 SMALLEST = 1e-300
-"""Smaller elements are set to zero, since arithmetic with numbers close to the smallest is slow."""
+"""Smaller elements are set to zero, since arithmetic with numbers close to the smallest one is slow."""
 
 
 class Stored:

@@ -239,7 +239,7 @@ def climbed(problem: Problem, method: str, seed: int) -> Path:
 
 
 def thinned(path: Path, most: int) -> list[int]:
-    """Return the places of at most so many points, about evenly spaced in the log of the seconds; both ends stay."""
+    """Return the places of `most` points or fewer, about evenly spaced in the log of the seconds; both ends stay."""
     if len(path) <= most:
         return list(range(len(path)))
     seconds = np.array([second for second, _ in path[1:]])

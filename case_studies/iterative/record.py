@@ -65,7 +65,7 @@ def _curves(figure: str) -> Entry:
 
 
 def _few_steps(ends: pd.DataFrame, authors: pd.DataFrame) -> Remark:
-    """Return how far factorizations come on spam in our time."""
+    """Return how far factorizations get on spam in our time."""
     chol, cg, theirs = ends.loc["spam", "CHOL"], ends.loc["spam", "CG"], authors.loc["spam", "CHOL"]
     return Remark(
         f"the authors' CHOL has {theirs['seconds']:,.0f} seconds; ours made {chol['steps']:.0f} steps of L-BFGS "
@@ -265,7 +265,7 @@ def _iterations() -> Entry:
 
 
 def _of_fewer_rows(lines: pd.DataFrame, article: pd.Series) -> list[str]:
-    """Return what there is of data sets with fewer rows than the article has."""
+    """Return the results for data sets with fewer rows than the article has."""
     fewer = lines.drop(results.whole(lines).index)
     found = []
     for name, own in fewer.groupby("data"):
@@ -279,7 +279,7 @@ def _of_fewer_rows(lines: pd.DataFrame, article: pd.Series) -> list[str]:
 
 
 def _remarks(article: pd.Series) -> list[Remark]:
-    """Return what the authors' program does in another way, with our counts when we do it in theirs."""
+    """Return what the authors' program does differently, with our counts when we do it in their way."""
     lines = pd.read_csv(results.FOLDER / "sensitivity.csv")
     article = article.sort_index().loc["concrete"]
     loosest = lines[lines["way"] == LOOSEST].set_index("log_lengthscale")["iterations"]

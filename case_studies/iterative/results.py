@@ -70,9 +70,9 @@ def whole(lines: pd.DataFrame) -> pd.DataFrame:
 
 
 def beside_authors(table: pd.DataFrame) -> pd.DataFrame:
-    """Iterations beside those of the authors' repository, where it has the cell and the rows are as many.
+    """Iterations beside those of the authors' repository, where it has the cell, with the same number of rows.
 
-    The authors number iterations from zero when they stop, so that their figure is one less.
+    The authors number iterations from zero when they stop, so their figure is one less.
     """
     joined = whole(table).merge(authors(), on=KEY)
     return joined.assign(ratio=(joined["iterations"] - 1.0) / joined["authors"])

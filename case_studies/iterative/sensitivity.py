@@ -3,7 +3,7 @@
 The article solves the inner systems of a regularized matrix by conjugate gradients as well, and does not say how
 exactly. Its published program (code/pcgComparison of github.com/mauriziofilippone/preconditioned_GPs) adds 1e-6 to the
 diagonal of K_UU, inverts it with eigenvectors that a solver for general matrices gives, and takes left and right
-singular vectors of K as they come.
+singular vectors of K as they are returned.
 """
 
 from __future__ import annotations

@@ -91,12 +91,12 @@ class Scale:
     log_noise : tuple of int
         Logs to the base ten of the variances of the noise.
     repetitions : int
-        Draws of points, of frequencies and of projections on Concrete; iterations are their median. There is one on the
-        others.
+        Draws of points, of frequencies and of projections on Concrete; iterations are their median. Other data sets
+        have one.
     cap : int
         Iterations at most.
     rows : dict of int
-        Rows of data sets that are not whole.
+        Number of rows of data sets that are not whole.
     """
 
     name: str
@@ -143,7 +143,7 @@ def _frequencies(problem: Problem) -> np.ndarray:
 
 
 def _interpolation(problem: Problem) -> Preconditioner:
-    """Interpolate between points of a grid, as many along each axis, with which a product costs about n^(3/2)."""
+    """Interpolate between points of a grid, equally many along each axis, with which a product costs about n^(3/2)."""
     n, d = problem.X.shape
     number = round((n**1.5 / d) ** (1.0 / (d + 1)))
     grids = [np.linspace(column.min(), column.max(), number) for column in problem.X.T]

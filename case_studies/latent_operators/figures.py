@@ -25,7 +25,7 @@ COLORS = {2: ACCENT, 10: "#d1495b"}
 
 
 def efficiency(cells: pd.DataFrame, n: int) -> Figure:
-    """Smallest ESS of each operator, ours by both estimates and the article's: a row for each d, a column a model."""
+    """Smallest ESS of each operator, ours by both estimates and the article's: a row per d, a column per model."""
     summary, article = pooled(cells).loc[n], results.read("article").set_index(GROUP).sort_index().loc[n]
     figure, grid = _panels(summary)
     for (d, model), axes in grid.items():

@@ -43,7 +43,7 @@ def _operations(cells: pd.DataFrame) -> Entry:
 
 
 def _factorizes_each_time(cells: pd.DataFrame) -> Finding:
-    """SMMALA's metric is constant for the model with a likelihood whose Fisher information is."""
+    """SMMALA's metric is constant for the model whose likelihood has constant Fisher information."""
     sampling = cells[OPERATION_COLUMNS[3:]].sum(axis=1)
     moving = (cells["operator"] == "SMMALA") & (cells["model"] != "VLT")
     holds = (sampling[moving] >= cells["draws"][moving]).all() and (sampling[~moving] == 0.0).all()

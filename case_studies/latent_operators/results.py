@@ -1,4 +1,4 @@
-"""Finished cells as one table a scale, kept in the repository: one row a cell, with what made it."""
+"""Finished cells as one table per scale, kept in the repository: one row per cell, with what made it."""
 
 from __future__ import annotations
 

@@ -3,8 +3,8 @@
 The article tunes to "recommended acceptance rates" and names only that of Metropolis. Hamiltonian and Langevin moves
 are tuned to others here. The operators that mix slowly run on several data sets, whose effective sizes spread widely.
 All operators but the Hamiltonian ones run on data that were simulated with a smaller variance of f as well, the
-Hamiltonian ones on counts only; the thresholds of the ordinal model, which the article does not give, stay what they
-are.
+Hamiltonian ones on counts only; the thresholds of the ordinal model, which the article does not give, stay as
+they are.
 """
 
 from __future__ import annotations

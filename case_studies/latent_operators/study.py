@@ -1,7 +1,7 @@
 """One cell of the study, and the grid of all of them.
 
 A cell is one operator on one data set of one model: chains that start from the prior, tune, and are then kept. What
-is recorded is Table 2 of the comparative evaluation, and besides time, acceptance and operations in O(n^3).
+is recorded is Table 2 of the comparative evaluation, as well as time, acceptance and operations in O(n^3).
 """
 
 from __future__ import annotations
@@ -76,8 +76,8 @@ class Chain(NamedTuple):
     moments : Moments
         For R-hat.
     acceptance, step_size, evaluations, seconds : float
-        Of the draws that are kept: mean acceptance probability and likelihood evaluations (for HMC: leapfrog steps) a
-        transition, processor time.
+        For the draws that are kept: mean acceptance probability and likelihood evaluations (for HMC: leapfrog steps)
+        per transition, and processor time.
     operations : OperationCounts
         In O(n^3), likewise.
     """

@@ -67,7 +67,7 @@ PRIORS: dict[str, Callable[[int, Any, Any], Field]] = {
 
 
 def model(prior: str, side: int) -> Model:
-    """Return the model of the counts in so many by so many squares, with one of :data:`PRIORS`."""
+    """Return the model of the counts on a grid with `side` squares along a side, with one of :data:`PRIORS`."""
     with pm.Model() as found:
         lengthscale, variance = pm.Gamma("lengthscale", 1.75, 1.0), pm.Gamma("variance", 1.2, 1.0)
         field = PRIORS[prior](side, lengthscale, variance)

@@ -72,7 +72,7 @@ def _rounded(values: np.ndarray) -> list[float]:
 
 
 def keep(folder: Path, scale: Scale, cell: Cell, chains: Sequence[Result]) -> None:
-    """Write the draws of theta, and the mean intensity of each square in saplings on a square meter."""
+    """Write the draws of theta, and the mean intensity of each square in saplings per square meter."""
     intensity = np.mean([chain["intensity"] for chain in chains], axis=0)
     shown = {name: _rounded(values) for name, values in _theta(chains).items()} | {"intensity": _rounded(intensity)}
     stored = cell._asdict() | scale.settings(cell) | made_by(chains[0]) | shown

@@ -49,7 +49,7 @@ class Scale:
     name : str
     seed : int
     chains : int
-        Of each cell.
+        Chains of each cell.
     lengths : dict
         Tuning iterations and draws of a chain, by prior.
     sparse : dict

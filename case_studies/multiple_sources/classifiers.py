@@ -58,8 +58,8 @@ Classify = Callable[[np.random.Generator, Split, Chain], Predicted]
 def gaussian_process(kind: str, source: int | None = None) -> Classify:
     """The article's classifier with weights of this kind, its posterior sampled by NUTS, whitened additively.
 
-    With one source alone the others' factors are zero, so that their weights keep their prior and say nothing: the
-    model is compiled once for all.
+    With one source alone the others' factors are zero, so their weights keep their prior and say nothing: the model
+    is compiled once for all.
     """
 
     def classify(rng: np.random.Generator, split: Split, chain: Chain) -> Predicted:

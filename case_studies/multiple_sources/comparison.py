@@ -33,7 +33,7 @@ def _labels_and_probabilities(lines: pd.DataFrame) -> tuple[np.ndarray, np.ndarr
     columns = [name for name in columns if lines[name].notna().any()]
     if not columns:
         return lines["label"].to_numpy(), None
-    # What was rounded to zero in the table is no certainty.
+    # A probability that was rounded to zero in the table is no certainty.
     found = np.maximum(lines[columns].to_numpy(), 1e-12)
     return lines["label"].to_numpy(), found / found.sum(axis=1, keepdims=True)
 
@@ -113,7 +113,7 @@ def one_source(predictions: pd.DataFrame, names: tuple[str, ...], ours: str = "p
 
 
 def of_samplers(samplers: pd.DataFrame) -> pd.DataFrame:
-    """Effective sizes in percent of the draws, mean (smallest, largest) over variables; smallest ones a second.
+    """Effective sizes in percent of the draws, mean (smallest, largest) over variables; smallest ones per second.
 
     With the article's rows, and its samplers that were not run.
     """

@@ -83,12 +83,12 @@ def prepared(train: Matrices, test: Matrices) -> tuple[Matrices, Matrices]:
     """Both parts with features of mean 0 and standard deviation 1 in the training part alone.
 
     Each source is then divided by the root of its mean square length there, so that C_s = X_s X_s' has trace n. The
-    article standardizes over all scans, those to be tested among them.
+    article standardizes over all scans, including those to be tested.
     """
     scaled: tuple[Matrices, Matrices] = ({}, {})
     for name, X in train.items():
         mean, deviation = X.mean(axis=0), X.std(axis=0)
-        # What is constant in the training part says nothing there.
+        # A feature that is constant in the training part says nothing there.
         there = deviation > 1e-12 * np.abs(mean)
         factor = np.zeros(len(mean))
         factor[there] = 1.0 / (deviation[there] * np.sqrt(there.sum()))
@@ -98,7 +98,7 @@ def prepared(train: Matrices, test: Matrices) -> tuple[Matrices, Matrices]:
 
 
 def _mfeat(digits: tuple[int, ...], n: int) -> Sourced:
-    """As many of each digit, drawn at random from its 200."""
+    """The same number of each digit, drawn at random from its 200."""
     tables = {view: pd.read_csv(wheel.folder() / f"UCImultifeature/mfeat-{view}.csv").to_numpy() for view in VIEWS}
     labels = tables["fou"][:, -1].astype(int)
     rng = stream(SEED, "mfeat", n)

@@ -21,7 +21,7 @@ DASHES = ("-", "--", ":", "-.")
 def rejects(predictions: pd.DataFrame, names: list[str], methods: tuple[str, ...]) -> Figure:
     """Accuracy of the predictions made, against the share of observations left undecided, all folds together.
 
-    What was not run is left out.
+    Results that have not been computed are left out.
     """
     with style():
         figure, grid = plt.subplots(1, len(names), figsize=(WIDTH, 3.2), sharey=True, squeeze=False)
@@ -40,7 +40,7 @@ def rejects(predictions: pd.DataFrame, names: list[str], methods: tuple[str, ...
 
 
 def posteriors(weights: pd.DataFrame, name: str, method: str = "weighted") -> Figure:
-    """Weights of one data set, a panel a class: medians, halves and nine tenths of the posterior, a mark a fold."""
+    """Weights of one data set, a panel per class: medians, halves and nine tenths of the posterior, a mark per fold."""
     chosen = weights[(weights["data"] == name) & (weights["method"] == method)]
     classes, sources = list(dict.fromkeys(chosen["class"])), list(dict.fromkeys(chosen["source"]))
     columns = min(len(classes), 5)

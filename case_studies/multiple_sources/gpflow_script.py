@@ -2,7 +2,7 @@
 
 Called with the names of two files: training part and new inputs, and where probabilities go. Inducing inputs are those
 of the training part, so that q is any normal distribution with the classes independent. The expectations that GPflow
-takes by fresh draws in every step are taken at fixed points here, for the optimum to be one that L-BFGS finds.
+takes with fresh draws in every step are taken at fixed points here, so that L-BFGS can find the optimum.
 """
 
 from __future__ import annotations

@@ -1,9 +1,9 @@
 """The article's model in PyMC: for the pseudo-marginal chain as it stands, and whitened in two ways for NUTS.
 
 K_c = sum_s w_cs C_s + 1, with C_s = X_s X_s' of features as :func:`~case_studies.multiple_sources.data.prepared` gives
-them. These have mean 0, so that the products alone know no class frequencies: the constant makes up for it.
+them. These have mean 0, so the products alone say nothing about class frequencies: the constant makes up for that.
 
-Whitened additively, f_c = sum_s sqrt(w_cs) L_s nu_cs + b_c with C_s = L_s L_s', so that nothing is factored while the
+Whitened additively, f_c = sum_s sqrt(w_cs) L_s nu_cs + b_c with C_s = L_s L_s', so nothing is factorized while the
 chain runs. The L_s side by side are one matrix.
 """
 
@@ -36,7 +36,7 @@ class Factors(NamedTuple):
     new : (m, R) array
         So that new L' has the covariances of the sources with the training part.
     rest : (S, m) array
-        What of the new observations' variances is in no training observation.
+        The part of the new observations' variances that is in no training observation.
     """
 
     L: np.ndarray
@@ -46,7 +46,7 @@ class Factors(NamedTuple):
 
 
 def factors(train: Matrices, test: Matrices) -> Factors:
-    """Factor each source by its singular values; as many columns for all training parts of a shape."""
+    """Factorize each source by its singular values, with the same number of columns for training parts of one shape."""
     parts, new, rest, source = [], [], [], []
     for place, (name, X) in enumerate(train.items()):
         left, values, right = np.linalg.svd(X, full_matrices=False)

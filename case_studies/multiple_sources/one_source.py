@@ -47,7 +47,7 @@ def _features(split: Split) -> tuple[np.ndarray, np.ndarray]:
 
 
 def ours(rng: np.random.Generator, split: Split, chain: Chain) -> Predicted:
-    """`pmgp.models.multiclass_classifier`, sampled by :class:`pmgp.PseudoMarginal` as it comes."""
+    """`pmgp.models.multiclass_classifier`, sampled by :class:`pmgp.PseudoMarginal` with its defaults."""
     X, new = _features(split)
     model = multiclass_classifier(X, split.y, [str(c) for c in range(split.classes)])
     with model:

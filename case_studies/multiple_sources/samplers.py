@@ -42,7 +42,7 @@ class Drawn(NamedTuple):
     weights : (draws, C S) array
     f : (draws, C n) array
     seconds : float
-        Of the processor, tuning included, compilation not.
+        Processor time, with tuning and without compilation.
     """
 
     weights: np.ndarray

@@ -21,13 +21,13 @@ class Scale:
     data : tuple of str
         With several sources, classified.
     sampled : tuple of str
-        Of these, those on which samplers are compared.
+        Those of them on which samplers are compared.
     one_source : tuple of str
         Data with one source, on which classifiers are compared.
     tune, draws : int
-        Of each chain whose predictions are averaged.
+        Iterations of each chain whose predictions are averaged.
     chains, chain_tune, chain_draws : int
-        Of each sampler that is compared.
+        Chains and iterations of each sampler that is compared.
     checkpoints : tuple of int
         Numbers of draws at which R-hat is computed; the last is all of them.
     """

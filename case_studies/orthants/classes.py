@@ -50,7 +50,7 @@ class Gaussians(NamedTuple):
     covariance: np.ndarray
 
     def draw(self, rng: np.random.Generator) -> Data:
-        """As many points of each class, in random order, for training and for testing."""
+        """The same number of points of each class, in random order, for training and for testing."""
         X, y = self._part(rng)
         new, _ = self._part(rng)
         return Data(X, y, new, self._posterior(new))
@@ -89,7 +89,7 @@ def _crabs() -> tuple[np.ndarray, np.ndarray]:
 
 
 def _breast() -> tuple[np.ndarray, np.ndarray]:
-    """The rows that differ."""
+    """The distinct rows."""
     loaded = datasets.load("breast")
     rows = np.unique(np.column_stack([loaded.X, np.asarray(loaded.y)]), axis=0)
     return rows[:, :-1], rows[:, -1].astype(int)

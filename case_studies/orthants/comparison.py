@@ -54,7 +54,7 @@ def beside_article(runs: pd.DataFrame, part: str, measure: str) -> pd.DataFrame:
 
 
 def table(runs: pd.DataFrame, part: str, measure: str, digits: int) -> pd.DataFrame:
-    """Table 1, 2 or 3: mean error (standard error), a column a problem; [k]: of k runs, fewer than the article."""
+    """Table 1, 2 or 3: mean error (standard error), a column per problem; [k]: k runs, fewer than the article."""
     cells = beside_article(runs, part, measure)
     full = study.SCALES["paper"].runs(part, 1, 1, False)
     shown = [

@@ -1,4 +1,4 @@
-"""The methods that are compared: each gives log p(y|theta), and probabilities of new labels, from so many draws."""
+"""The methods that are compared: each gives log p(y|theta), and probabilities of new labels, from a number of draws."""
 
 from __future__ import annotations
 
@@ -25,9 +25,9 @@ from pmgp.core.transitions.elliptical_slice import slice_on_ellipse
 
 __all__ = ["METHODS", "Found", "conditional", "method"]
 
-# Makes covariances of low rank regular, where a method needs their factor.
+# Makes covariances of low rank nonsingular, where a method needs their factor.
 JITTER = 1e-8
-# Of elliptical slice sampling, as the article has it: moves for each draw, and draws that are discarded.
+# For elliptical slice sampling, as the article has it: moves for each draw, and draws that are discarded.
 SKIPPED, BURN_IN = 40, 10
 # Slice moves whose ellipses are drawn together.
 TOGETHER = 400
@@ -89,7 +89,7 @@ def _sequential(name: str, rng: np.random.Generator, problem: Problem, draws: in
 
 
 def _in_random_order(rng: np.random.Generator, problem: Problem, draws: int) -> Found:
-    """GHK, but for the order of its variables, which is that of the counts."""
+    """GHK, except for the order of its variables, which is that of the counts."""
     target = TruncatedNormal.checked(0.0, np.inf, 0.0, problem.orthant)
     taken = ordered(target.correlation, *target.limits, rng.permutation(problem.size))
     paths = twisted(taken, *np.zeros((2, problem.size))).draw(rng.uniform(size=(problem.size, draws)))
@@ -134,7 +134,7 @@ def _elliptical_slices(rng: np.random.Generator, problem: Problem, draws: int) -
 
 
 def _scipy(rng: np.random.Generator, problem: Problem, draws: int) -> Found:
-    """Genz's lattice with so many points; it has no draws to predict from."""
+    """Genz's lattice with this number of points; it has no draws to predict from."""
     zeros = np.zeros(problem.size)
     given = multivariate_normal(zeros, problem.orthant, seed=rng, maxpts=draws, abseps=1e-300, releps=1e-300)
     # By symmetry the orthant below zero has the probability of the one above.

@@ -1,6 +1,6 @@
 """Labels whose evidence and predictions are integrals over a line: experiments 1 and 2 of the article.
 
-With one feature and the covariance x x', f is u x with u standard normal, so that given u the labels are independent.
+With one feature and the covariance x x', f is u x with u standard normal, so the labels are independent given u.
 The one-factor orthants of experiment 1 are of this kind too: dividing each variable by its own standard deviation
 given the factor leaves the orthant as it is.
 """
@@ -14,7 +14,7 @@ from scipy.special import log_ndtr, ndtr
 
 __all__ = ["CLASSES", "Classes", "Problem", "Truth", "linear", "of_one_factor", "on_a_line"]
 
-# Of the quadrature: ends and points of the search for the mass, points on it, and how far down in nats it reaches.
+# For the quadrature: ends and points of the search for the mass, points on it, and how far down in nats it reaches.
 REACH, SEARCHED, POINTS, DEPTH = 12.0, 2401, 8001, 40.0
 
 
@@ -25,7 +25,7 @@ class Truth(NamedTuple):
     ----------
     log_evidence : float
     probability : (m,) array
-        Of label 1 at the new points.
+        Probabilities of label 1 at the new points.
     """
 
     log_evidence: float
@@ -43,7 +43,7 @@ class Problem(NamedTuple):
     cross : (n, m) array
         Covariances with f at the new points.
     variance : (m,) array
-        There.
+        Variances there.
     truth : Truth or None
         Where it is known.
     """
@@ -95,7 +95,7 @@ def of_one_factor(rng: np.random.Generator, n: int) -> Problem:
 
 
 def linear(rng: np.random.Generator, number: int) -> Problem:
-    """Experiment 2: as many labels of each class, in random order."""
+    """Experiment 2: the same number of labels of each class, in random order."""
     classes = CLASSES[number]
     x, y = _drawn(rng, classes, classes.n)
     return on_a_line(x, y, _drawn(rng, classes, classes.new)[0])

@@ -18,9 +18,9 @@ __all__ = ["FILES", "FOLDER", "missing", "read", "rows", "tables"]
 
 FOLDER = Path(__file__).parent / "results"
 FILES: dict[type, str] = {Block: "runs", Setting: "classes", Bias: "bias", Extinction: "extinction"}
-# What tells the lines of one unit apart, besides its fields.
+# Columns that tell the lines of one unit apart, besides its fields.
 WITHIN: dict[type, list[str]] = {Block: ["run"], Setting: ["method"], Bias: [], Extinction: []}
-# What of the scale they depend on.
+# Settings of the scale on which they depend.
 SIZES: dict[type, list[str]] = {
     Block: ["share", "work"],
     Setting: ["fewest", "most"],

@@ -26,13 +26,13 @@ class Scale:
     linear : tuple of int
         Problems of experiment 2.
     figure : int
-        The one of them on which all methods run, for Figures 1 and 2.
+        The one of these problems on which all methods run, for Figures 1 and 2.
     particles : tuple of int
         Numbers M for the article's counts.
     share : float
-        Of the runs that the article has.
+        The share of the article's runs that are made.
     work : float
-        Runs of the counts at one M take at most so many N^2 M in all, but there are three at least; and none where
+        Runs of the counts at one M take at most this many N^2 M in all, but there are at least three; and none where
         three take five times as many, or the particles more than :data:`LARGEST` numbers.
     classes : tuple of int
         Problems of experiment 4.
@@ -65,7 +65,7 @@ class Scale:
         return max(min(full, int(self.work / (n * n * draws))), 3) if resampled else full
 
     def feasible(self, n: int, draws: int) -> bool:
-        """Whether the counts run with so many draws."""
+        """Whether the counts run with this number of draws."""
         return 3.0 * n * n * draws <= 5.0 * self.work and n * draws <= LARGEST
 
 

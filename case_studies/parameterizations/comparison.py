@@ -195,7 +195,7 @@ def _rank(order: dict[str, int]) -> dict:
 
 
 def operations(cells: pd.DataFrame) -> pd.DataFrame:
-    """O(n^3) operations an iteration: one number, or the range over models, n and data sets.
+    """O(n^3) operations per iteration: one number, or the range over models, n and data sets.
 
     The columns are the article's: #C Cholesky factorizations, #I inversions, #M products of n x n matrices.
     """

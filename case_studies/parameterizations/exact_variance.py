@@ -28,7 +28,7 @@ class _Rest:
     density : SufficientDensity
     theta : (dimension,) array
     index : int
-        Of the element that stays.
+        Index of the element that stays.
     """
 
     def __init__(self, density: SufficientDensity, theta: np.ndarray, index: int) -> None:

@@ -101,7 +101,7 @@ def conditionals(
     problem : Problem
         With one hyper-parameter.
     draws : int
-        Of theta and f from the posterior, each of which gives one density of every kind.
+        Number of draws of theta and f from the posterior, each of which gives one density of every kind.
     rng : numpy.random.Generator
     grid : (g,) array
         Equally spaced, and wide enough for all of the posterior.

@@ -1,7 +1,7 @@
 """Why cells of Tables 4 and 5 differ: ``python -m case_studies.parameterizations.sensitivity`` runs chains.
 
-They run on several data sets, simulated with the article's variance of f and with a smaller one, the priors and all
-else being the same. KHR depends on how good Laplace's approximation is, which gets worse with that variance.
+They run on several data sets, simulated with the article's variance of f and with a smaller one, with the same priors
+and all else equal. KHR depends on how good Laplace's approximation is, which gets worse with that variance.
 """
 
 from __future__ import annotations
@@ -55,7 +55,7 @@ def run(question: Question) -> dict[str, Any]:
     table, n, d, dataset, model, method, log_variance = question
     problem = study.PROBLEMS[table](SCALE.seed, n, d, dataset, model, float(np.exp(log_variance)))
     cell = Cell(table, SIMULATED, n, d, dataset, model, method, "identity")
-    # The method tells the table.
+    # The method determines the table.
     rng = stream(SCALE.seed, "sensitivity", *map(str, question[1:]))
     found = run_chain(rng, study.sampler(cell, problem), problem, problem.start(rng), SCALE)
     kept = {"acceptance": found["acceptance"], "ess_ar": found["ess_autoregressive"], "seconds": found["seconds"]}

@@ -2,7 +2,7 @@
 
 A cell is one sampler on one posterior: a number in Tables 3 to 6 of the comparative evaluation. Its chains are run one
 by one, so that those of large data sets can be stopped and resumed. What is recorded of each is what the tables
-show, of the hyper-parameters on the unconstrained scale, and besides time, acceptance and operations in O(n^3).
+show, for the hyper-parameters on the unconstrained scale, as well as time, acceptance and operations in O(n^3).
 """
 
 from __future__ import annotations
@@ -68,11 +68,11 @@ class Cell(NamedTuple):
     Attributes
     ----------
     table : int
-        Of the article: 3 length-scales given f, 4 theta given nu and y, 5 theta and f jointly, 6 the same on real data.
+        The article's: 3 length-scales given f, 4 theta given nu and y, 5 theta and f jointly, 6 the same on real data.
     data : str
         "simulated", or the name of a data set.
     n, d, dataset : int
-        Of simulated data; 0 otherwise.
+        For simulated data; 0 otherwise.
     model : str
         The likelihood's abbreviation.
     method, proposal : str

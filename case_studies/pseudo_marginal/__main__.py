@@ -46,7 +46,7 @@ def run(name: str, chosen: list[Cell], runs: Path, folder: Path, executor: Execu
 
 
 def missing(name: str, chosen: list[Cell], folder: Path) -> list[Cell]:
-    """Those that the table has not yet, or with other settings."""
+    """Cells that the table does not have yet, or has with other settings."""
     table = results.table_of(folder / f"{name}.csv")
     return [cell for cell in chosen if table.missing([cell], results.settings(study.scale_of(name, cell)))]
 

@@ -18,7 +18,7 @@ __all__ = [
 ]  # fmt: skip
 
 ARTICLE_DRAWS = 10000
-"""Effective sample sizes of shorter chains are given for so many draws."""
+"""Effective sample sizes of shorter chains are given for this number of draws."""
 
 DASH = "–"
 PLACE = ["problem", "method", "kernel"]

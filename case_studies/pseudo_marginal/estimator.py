@@ -70,7 +70,7 @@ def spreads_of_independent_labels(
     d : int
     lengthscale : float
     repetitions : int
-        Independent estimates, with EP and 64 samples, of which each standard deviation is made.
+        Independent estimates, with EP and 64 samples, from which each standard deviation is computed.
 
     Returns
     -------

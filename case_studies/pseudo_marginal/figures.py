@@ -33,7 +33,7 @@ def estimator(spreads: pd.DataFrame) -> Figure:
             chosen = (spreads["n"] == n) & (spreads["approximation"] == name) & (spreads["draws"] == count)
             _draw_spread_of_estimates(axes, spreads[chosen])
         line[0].set_ylabel(f"n = {n}\ndensity of τ")
-        # What one sample of Laplace's approximation overestimates may be far above; the mean is what to see.
+        # An overestimate by one sample of Laplace's approximation may be far above; the mean is what to see.
         line[0].set_ylim(0.0, 2.0 * spreads.loc[(spreads["n"] == n) & (spreads["draws"] == draws.max()), "mean"].max())
     for axes, (name, count) in zip(grid[0], places, strict=True):
         axes.set_title(f"{name}, $N_{{imp}}$ = {count}")

@@ -24,7 +24,7 @@ __all__ = ["KERNELS", "LENGTHSCALE", "REAL", "SETTINGS", "VARIANCE", "Data", "Pr
 KERNELS = ("isotropic", "ARD")
 
 LENGTHSCALE, VARIANCE = 0.35, 2.08
-"""Length-scale and variance with which the data are simulated: section 4.1 says so, section 4.2 nothing else."""
+"""Length-scale and variance with which the data are simulated: section 4.1 gives them, and section 4.2 no others."""
 
 REAL = {"Breast": "breast", "Pima": "pima", "Abalone": "abalone"}
 """Names of the data sets in Figures 3 and 4, and in :mod:`pmgp.datasets`."""
@@ -50,7 +50,7 @@ def covariance(squares: np.ndarray, lengthscale: float) -> np.ndarray:
 
 
 def simulate(n: int, d: int, rng: np.random.Generator, lengthscale: float = LENGTHSCALE) -> Data:
-    """Draw twice as many points as are needed, then take the first n / 2 of each class.
+    """Draw twice as many points as needed, then take the first n / 2 of each class.
 
     Parameters
     ----------

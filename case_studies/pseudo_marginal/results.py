@@ -1,4 +1,4 @@
-"""Finished cells as tables in the repository: a row a cell with what made it, and what Figures 3 and 4 show."""
+"""Finished cells as tables in the repository: a row per cell with what made it, and what Figures 3 and 4 show."""
 
 from __future__ import annotations
 
@@ -54,8 +54,8 @@ def _sd(values: Sequence[float]) -> float:
 def rhat_upper_at(chains: Sequence[Moments], checkpoints: Sequence[int]) -> np.ndarray:
     """Upper 97.5 % limit of R-hat by Gelman and Rubin (1992), as R's package coda plots it: (c, n).
 
-    The variance between the chains over that within them has, in truth equal, an F distribution; the degrees of freedom
-    of the latter come from the spread of the chains' variances.
+    The ratio of the variance between the chains to that within them has an F distribution if both are equal; the
+    degrees of freedom of the latter come from the spread of the chains' variances.
     """
     counts, number = np.asarray(checkpoints, dtype=float)[:, None], len(chains)
     variances = np.array([chain.variances for chain in chains])

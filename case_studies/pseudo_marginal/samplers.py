@@ -1,4 +1,4 @@
-"""The article's samplers, as plain as it describes them."""
+"""The article's samplers, exactly as it describes them."""
 
 from __future__ import annotations
 
@@ -52,7 +52,7 @@ class Repeated(Scheme):
 
 @dataclass(frozen=True, kw_only=True)
 class RepeatedWithin(Repeated):
-    """Several updates of theta in one conditional density: surrogate data, if any, are drawn once an iteration."""
+    """Several updates of theta in one conditional density: surrogate data, if any, are drawn once per iteration."""
 
     def step(
         self,

@@ -30,7 +30,7 @@ __all__ = [
 ]  # fmt: skip
 
 OURS = "pmgp"
-"""The step method as it comes, with everything the article's algorithm does not have."""
+"""The step method with its defaults, with everything that the article's algorithm does not have."""
 
 OURS_LAPLACE = "pmgp, Laplace"
 """The same with Laplace's approximation in place of expectation propagation."""
@@ -81,7 +81,7 @@ SCALES: dict[str, dict[str, Scale]] = {
         "Abalone": Scale("paper", 2014, 2, 100, 400, _every(20, 400), 1),
     },
 }
-"""Chains, tuning and draws of each experiment; ours are fewer than the article's on what is large."""
+"""Chains, tuning and draws of each experiment; ours are fewer than the article's on large data."""
 
 FEW_CHAINS = 3
 """Number of chains for simulated data with n = 200."""
@@ -96,7 +96,7 @@ class Cell(NamedTuple):
     data : str
         "simulated", or the name of a data set.
     n, d : int
-        Of simulated data; 0 otherwise.
+        For simulated data; 0 otherwise.
     kernel : {"isotropic", "ARD"}
     method : str
     """
@@ -156,14 +156,14 @@ def _problem(seed: int, data: str, n: int, d: int, kernel: str) -> Problem:
 
 @lru_cache(maxsize=4)
 def preliminary(seed: int, n: int, d: int, kernel: str, iterations: int) -> float:
-    """Step size that gives EP with 64 importance samples 25 % of acceptance; all pseudo-marginal rows have it.
+    """Step size that gives EP with 64 importance samples an acceptance of 25 %; all pseudo-marginal rows have it.
 
     Parameters
     ----------
     seed, n, d, kernel
-        Of the simulated problem.
+        Those of the simulated problem.
     iterations : int
-        Of the preliminary chain, which starts from the prior.
+        Number for the preliminary chain, which starts from the prior.
     """
     problem, rng = _problem(seed, SIMULATED, n, d, kernel), stream(seed, "preliminary", n, d, kernel)
     sampler = PlainPseudoMarginal(APPROXIMATIONS["EP"], 64)
@@ -200,7 +200,7 @@ def run_unit(name: str, unit: Unit) -> dict[str, Any]:
     Parameters
     ----------
     name : str
-        Of the scale.
+        Name of the scale.
     unit : Unit
 
     Returns

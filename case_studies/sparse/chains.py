@@ -135,7 +135,7 @@ def _made(folder: Path) -> Path:
 def summary(run: Run) -> dict[str, float]:
     """Smallest effective size over all variables, and over theta, and seconds: of all chains together.
 
-    ``tn_ess`` is the article's time-normalized size: effective draws a second, tuning apart.
+    ``tn_ess`` is the article's time-normalized size: effective draws per second, without tuning.
     """
     sizes = sum(effective_sizes(chain) for chain in run.draws())
     # Hyper-parameters: whatever is not the process.

@@ -24,7 +24,7 @@ PUBLISHED_MNIST = pd.DataFrame(
 
 
 def coal(fits: pd.DataFrame) -> pd.DataFrame:
-    """Held-out log-likelihood of the splits, a column a method, and the mean over them beside the article's."""
+    """Held-out log-likelihood of the splits, a column per method, and the mean over them beside the article's."""
     cells = fits[(fits["problem"] == "coal") & (fits["inducing"] == "grid")]
     wide = cells.pivot(index="split", columns="method", values="score")
     means = wide.mean(skipna=False).rename("mean")
@@ -34,7 +34,7 @@ def coal(fits: pd.DataFrame) -> pd.DataFrame:
 
 
 def efficiency(lines: pd.DataFrame) -> pd.DataFrame:
-    """Smallest effective size of a chain, as a number and in percent of its draws, and by the second; the article's."""
+    """Smallest effective size of a chain, as a number and in percent of its draws, and per second; the article's."""
     key = ["problem", "kernel", "method"]
     cells = lines.drop_duplicates(key).set_index(key)
     ours = pd.DataFrame(
@@ -76,7 +76,7 @@ def image(fits: pd.DataFrame) -> pd.DataFrame:
 
 
 def toy(fits: pd.DataFrame) -> pd.DataFrame:
-    """Held-out log-likelihood of three Gaussians' labels, share of wrong ones, and effective draws of how many."""
+    """Held-out log-likelihood of three Gaussians' labels, share of wrong ones, and effective draws beside all draws."""
     cells = fits[fits["problem"] == "toy"].set_index(["kernel", "inducing", "method"])
     return cells[["score", "score_error", "wrong"]].assign(ESS=cells["ess"], draws=_made(cells))
 

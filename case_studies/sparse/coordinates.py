@@ -2,7 +2,7 @@
 
 An ellipse in all dimensions leaves the slice soon where the likelihood falls by steps; one in a single coordinate goes
 as far as that coordinate may. The prior N(0, I) is the same in every rotation. In that which makes A A' diagonal,
-coordinates move the latent values together or hardly at all; as they are, each is of what an inducing input says beyond
+coordinates move the latent values together or hardly at all; as they are, each is what an inducing input says beyond
 those before it. Both are taken, at random.
 
 For robust-max a kernel makes the sweep, in which an evaluation costs a comparison for most observations.
@@ -46,7 +46,7 @@ def coordinate_slices(
     conditional : WhitenedConditional
     v : (k, m) array
     power : float
-        Of the likelihood.
+        Power of the likelihood.
     sweep : callable, optional
         The moves by a kernel, called as those of any likelihood.
 
@@ -54,7 +54,7 @@ def coordinate_slices(
     -------
     v : (k, m) array
     evaluations : int
-        Of the likelihood.
+        Number of evaluations of the likelihood.
     """
     rotations = [np.eye(v.shape[1])] * len(conditional.projections)
     if rng.random() < ROTATED:
@@ -156,7 +156,7 @@ def _sweep(
     images : (m, n) or (k m, n) array
         By how much each coordinate, of all outputs or of each, changes the latent values.
     order : (k m,) array of int
-        Of the coordinates, those of the first output first.
+        Order of the coordinates, those of the first output first.
     normals : (k m,) array
         The other end of each ellipse.
     next_double, state : int

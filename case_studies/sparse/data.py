@@ -53,7 +53,7 @@ class Data(NamedTuple):
     X_new : (m, d) array
     y_new : (m,) array
     width : float
-        Of a bin, where y are counts.
+        Width of a bin, where y are counts.
     """
 
     X: np.ndarray
@@ -86,7 +86,7 @@ def coal(split: int) -> Data:
 
 
 def pines(side: int) -> Data:
-    """Counts of trees on a grid of so many by so many squares; nothing is held out."""
+    """Counts of trees on a square grid with this number of squares along a side; nothing is held out."""
     counts, X = saplings.counts(side), saplings.middles(side)
     return Data(X, counts, X[:0], counts[:0], (saplings.SIDE / side) ** 2)
 
@@ -101,7 +101,7 @@ def gaussians(rng: np.random.Generator, n: int) -> Data:
 
 
 def two_classes(name: str, rng: np.random.Generator, seen: int, held_out: int) -> Data:
-    """So many rows of image, eeg, or one of :mod:`pmgp.datasets`, standardized by those that are seen."""
+    """A number of rows of image, eeg, or one of :mod:`pmgp.datasets`, standardized using those that are seen."""
     found = datasets.read_csv(_path(FILES[name]), label="y") if name in FILES else datasets.load(name)
     X, y = _without_outliers(found.X, found.y) if name == "eeg" else (found.X, found.y)
     order = rng.permutation(len(y))[: seen + held_out]
@@ -119,7 +119,7 @@ def _without_outliers(X: np.ndarray, y: np.ndarray) -> tuple[np.ndarray, np.ndar
 
 
 def digits(rng: np.random.Generator, seen: int, held_out: int) -> Data:
-    """So many of the 60,000 and of the 10,000 scans, pixels between -1 and 1."""
+    """Some of the 60,000 and of the 10,000 scans, pixels between -1 and 1."""
     with np.load(_path(FILES["mnist"])) as file:
         pick = partial(_some, rng)
         (X, y), (X_new, y_new) = (
@@ -134,7 +134,7 @@ def _some(rng: np.random.Generator, scans: np.ndarray, labels: np.ndarray, count
 
 
 def load(name: str, split: int, seed: int, seen: int, held_out: int) -> Data:
-    """A data set by name; sizes are for those of which a part is taken.
+    """A data set by name; sizes are for data of which a part is taken.
 
     Parameters
     ----------

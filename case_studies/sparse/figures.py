@@ -43,7 +43,7 @@ def rates(sparse: Picture, exact: Picture) -> Figure:
 
 
 def maps(pictures: dict[str, Picture]) -> Figure:
-    """Figure 3: trees in a square meter, means in the middle row, and the ends of 90 % bands about them."""
+    """Figure 3: trees per square meter, means in the middle row, and the ends of 90 % bands about them."""
     names = ("low", "mean", "high")
     with style():
         figure, grid = plt.subplots(3, len(pictures), figsize=(WIDTH, 9.2), sharex=True, sharey=True)
@@ -107,7 +107,7 @@ def moved(picture: Picture) -> Figure:
 
 
 def image_scores(fits: pd.DataFrame) -> Figure:
-    """Figures 1 and 6: held-out log-likelihood against M, a point a split."""
+    """Figures 1 and 6: held-out log-likelihood against M, a point per split."""
     cells = fits[fits["problem"] == "image"]
     numbers = sorted(set(cells["points"]))
     kernels = sorted(set(cells["kernel"]), reverse=True)

@@ -65,7 +65,7 @@ def compared(
 ) -> Iterator[dict[str, Any]]:
     """The exact chain, chains on inducing inputs, and GPflow's optimum with the same inputs where there is GPflow.
 
-    Inducing inputs are k-means', and optimized ones. Where a diagnosis of the chains with k-means' wants more of them,
+    Inducing inputs are k-means', and optimized ones. Where a diagnosis of the chains with k-means' asks for more,
     its advice is followed, up to :data:`FOLLOWED` times. Chains are stored in the folder while they are made, if there
     is one.
     """
@@ -81,7 +81,7 @@ def compared(
 
 
 def advised(advice: Diagnosis, data: Data) -> int | None:
-    """How many inducing inputs the diagnosis wants, four times as many if it names none; None if there are enough."""
+    """Number of inducing inputs the diagnosis asks for, four times as many if it names none; None for enough."""
     if advice.good:
         return None
     different = len(np.unique(data.X, axis=0))
@@ -91,7 +91,7 @@ def advised(advice: Diagnosis, data: Data) -> int | None:
 def _with(
     rng: np.random.Generator, scale: Scale, given: Problem, points: int, reference: np.ndarray, folder: Path | None
 ) -> Generator[dict[str, Any], None, Diagnosis]:
-    """Lines with so many inducing inputs; returns what the diagnosis says of the chains."""
+    """Lines with this number of inducing inputs; returns what the diagnosis says of the chains."""
     Z = inducing_inputs(rng, given.data, "kmeans", points)
     model, process = sparse(given, "isotropic", Z)
     starts = [given.start(rng, "isotropic") for _ in range(scale.size(given.name).chains)]
@@ -107,7 +107,7 @@ def _with(
 def _optimized(
     rng: np.random.Generator, scale: Scale, given: Problem, points: int, reference: np.ndarray, folder: Path | None
 ) -> dict[str, Any]:
-    """A line with so many inducing inputs that were optimized, from k-means' on."""
+    """A line with this number of inducing inputs, optimized starting from k-means'."""
     size = scale.size(given.name)
     best = optimum(rng, given, "isotropic", "optimized", points, scale.steps(given.name))
     starts = best.found.initvals(size.chains, rng)

@@ -73,7 +73,7 @@ def run(size: Size, device: str | None = None) -> dict[str, Any]:
 
 
 def mode(step: Any, model: pm.Model, lengthscale: float, steps: int) -> tuple[dict[str, np.ndarray], int]:
-    """Return values of all variables after so many steps of L-BFGS, and the number of gradients that these took."""
+    """Return values of all variables after a number of steps of L-BFGS, and the number of gradients that these took."""
     point = model.initial_point()
     point |= {"lengthscale_log__": np.full_like(point["lengthscale_log__"], np.log(lengthscale))}
     where = step._vector(point)

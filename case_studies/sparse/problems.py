@@ -42,7 +42,7 @@ class Problem(NamedTuple):
     data : Data
     priors : Priors
     outputs : int
-        Number of processes, one a class where there are more than two.
+        Number of processes, one per class where there are more than two.
     """
 
     name: str
@@ -76,7 +76,7 @@ def typical_lengthscale(data: Data) -> float:
 
 
 def inducing_inputs(rng: np.random.Generator, data: Data, kind: str, points: int) -> np.ndarray:
-    """So many inducing inputs: evenly spaced ones ("grid"), or as :func:`pmgp.gp.select_inducing` has them."""
+    """A number of inducing inputs: evenly spaced ones ("grid"), or as :func:`pmgp.gp.select_inducing` has them."""
     if kind != "grid":
         cov_func = pm.gp.cov.ExpQuad(data.d, ls=typical_lengthscale(data))
         return select_inducing(data.X, points, kind, cov_func=cov_func, random_seed=rng)

@@ -170,7 +170,7 @@ def _beside_copies(
     old, new = (_given_copies(one, copies, precision) for one in (replica.at.conditional, conditional))
     v = new.mode + new.deviation(old.whitened(replica.v))
     after = conditional.change(v)
-    # Of the copies, given the latent values; and of v, given what is held.
+    # Densities of the copies, given the latent values; and of v, given what is held.
     log_ratio = 0.5 * precision * float(np.square(copies - before).sum() - np.square(copies - after).sum())
     return v, log_ratio + new.log_jacobian - old.log_jacobian
 

@@ -19,7 +19,7 @@ __all__ = ["FILES", "FOLDER", "best", "keep_picture", "missing", "picture", "rea
 
 FOLDER = Path(__file__).parent / "results"
 FILES: dict[type, str] = {Fit: "fits", Convergence: "convergence", HeldOut: "held_out"}
-# What tells the lines of one unit apart, besides its fields.
+# Columns that tell the lines of one unit apart, besides its fields.
 WITHIN: dict[type, list[str]] = {Fit: [], Convergence: ["checkpoint"], HeldOut: ["method", "points"]}
 
 

@@ -102,7 +102,7 @@ def _pines() -> list[Unit]:
 
 
 def _toy() -> list[Unit]:
-    """Newton's method, which `SparseGibbs` makes for each proposal, often does not arrive for this likelihood."""
+    """Newton's method, which `SparseGibbs` makes for each proposal, often does not converge for this likelihood."""
     cells = [(kernel, kind) for kernel in KERNELS for kind in SELECTIONS]
     return [Fit("toy", 0, *cell, 50, method) for cell in cells for method in (GAUSSIAN, "HMC", "tempered")]
 

@@ -3,8 +3,8 @@
 The target is that of the sparse MCMC article. Its own samplers stay in the cell between cliffs in which they start:
 each observation that changes sides costs log(epsilon). Replicas at powers of the likelihood below one go over these
 cliffs, and exchanges bring what they find to the posterior. Within a replica theta moves with u held, with v = R^-1 u
-held, and with noisy copies of the latent values, and v by slices along coordinates. No Gaussian is fitted, no gradient
-is followed.
+held, and with noisy copies of the latent values, and v by slices along coordinates. No Gaussian is fitted, and no
+gradient is followed.
 """
 
 from __future__ import annotations
@@ -26,7 +26,7 @@ from pmgp.interface.steps.progress import ThetaProgress
 
 __all__ = ["SparseTempering"]
 
-# Of an element of theta, on the unconstrained scale; and how fast steps learn.
+# Step of an element of theta, on the unconstrained scale; and how fast steps learn.
 FIRST_SCALE, LARGEST_SCALE = 0.1, 3.0
 GAIN, DECAY = 2.0, 0.6
 # Parts of tuning after which powers are spaced by the rejection rates since the one before.
@@ -63,8 +63,8 @@ class SparseTempering(ThetaProgress, SparseStep):
     methods do not leave. Here replicas of :math:`\theta` and :math:`\mathbf v` are at the powers
     :math:`1 = \beta_1 > \dots > \beta_T` of the likelihood, and neighbors exchange their states; the chain is the first
     replica. In each, every hyper-parameter moves by random walks: with the values :math:`\mathbf u` at the inducing
-    inputs held, of which the cliffs tell, with :math:`\mathbf v = R^{-1} \mathbf u` held, of which the prior does, and
-    twice with noisy copies of the latent values held, as surrogate data. Then every coordinate of :math:`\mathbf v`
+    inputs held, on which the cliffs depend, with :math:`\mathbf v = R^{-1} \mathbf u` held, on which the prior does,
+    and twice with noisy copies of the latent values held, as surrogate data. Then every coordinate of :math:`\mathbf v`
     moves by a slice. For robust-max a sweep of slices is one compiled call, in which an evaluation costs a comparison
     for most observations.
 
@@ -80,7 +80,7 @@ class SparseTempering(ThetaProgress, SparseStep):
     theta_moves : int
         How often each hyper-parameter moves in each of these four ways in an iteration.
     sweeps : int
-        Of slices in an iteration.
+        Number of sweeps of slices in an iteration.
     target_acceptance : float
         What the random walks are tuned to.
     model, rng, initial_point, compile_kwargs, blocked

@@ -1,6 +1,6 @@
 """The little bars of the comparative evaluation: speed of convergence at a glance.
 
-One bar a checkpoint, the higher the larger R-hat is there: below 1.1, below 1.3, below 2, and above (section 4.1).
+One bar per checkpoint, which is higher where R-hat is larger: below 1.1, below 1.3, below 2, and above (section 4.1).
 """
 
 from __future__ import annotations
@@ -25,5 +25,5 @@ def levels(rhats: Iterable[float]) -> np.ndarray:
 
 
 def bars(rhats: Iterable[float]) -> str:
-    """The bars as text, one character a checkpoint."""
+    """The bars as text, one character per checkpoint."""
     return "".join(BLOCKS[level] for level in levels(rhats))

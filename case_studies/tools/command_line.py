@@ -60,7 +60,7 @@ class Kinds(NamedTuple):
     filters : mapping
         As of :func:`parser`.
     folder : pathlib.Path
-        Of the tables in the repository.
+        Folder of the tables in the repository.
     """
 
     types: Mapping[str, type]

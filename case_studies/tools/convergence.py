@@ -52,7 +52,7 @@ def rhat_at(chains: Sequence[Moments], checkpoints: Sequence[int]) -> np.ndarray
     Parameters
     ----------
     chains : sequence of Moments
-        Of at least two chains.
+        Moments of at least two chains.
     checkpoints : sequence of int
         Those that the moments are of.
 

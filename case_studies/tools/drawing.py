@@ -19,7 +19,7 @@ BAR_LABELS = ("< 1.1", "1.1 to 1.3", "1.3 to 2", "≥ 2")
 def draw_spread(
     axes: Axes, rows: pd.DataFrame, name: str, offset: float, smallest: float = 0.8, **look: object
 ) -> None:
-    """Means and standard deviations, one a row; what would reach below `smallest` is cut off there."""
+    """Means and standard deviations, one per row; bars that would reach below `smallest` are cut off there."""
     mean, sd = rows[f"{name}_mean"], rows[f"{name}_sd"]
     lower = np.minimum(sd, np.maximum(mean - smallest, 0.0))
     heights = np.arange(len(rows)) + offset
@@ -27,7 +27,7 @@ def draw_spread(
 
 
 def draw_bars(axes: Axes, row: int, rhats: np.ndarray) -> None:
-    """The article's bars, one a checkpoint; nothing where a cell has not been run."""
+    """The article's bars, one per checkpoint; nothing where a cell has not been run."""
     if np.isnan(rhats).any():
         return
     for column, level in enumerate(levels(rhats)):

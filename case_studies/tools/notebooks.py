@@ -1,8 +1,8 @@
 """The case studies' notebooks with their outputs: execute them, store what they show, and check what is stored.
 
 ``python -m case_studies.tools.notebooks store`` executes the notebooks in place and stores their outputs, so that they
-can be read where the repository is; ``check`` executes copies and compares. Names of notebooks choose among them. What
-is stored leaves out whatever differs from run to run without meaning anything.
+can be read where the repository is; ``check`` executes copies and compares. Names of notebooks choose among them. The
+stored outputs leave out whatever differs from run to run without meaning anything.
 """
 
 from __future__ import annotations

@@ -41,7 +41,7 @@ class PlainPseudoMarginal:
     draws : int
         Number of importance samples N_imp.
     step_size : float, optional
-        Of all proposals; without it the chain learns one for 25 % of acceptance while it tunes.
+        Step size of all proposals; without it the chain learns one for an acceptance of 25 % while it tunes.
     tunes_on_evidence : bool
         Sample under the approximation's own evidence while the chain tunes, as section 4.4 does.
     repeats : int

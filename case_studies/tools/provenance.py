@@ -2,8 +2,8 @@
 
 Lines whose column ``streams`` says :data:`STREAMS` have random numbers from :func:`case_studies.tools.stream.stream`,
 which depend on the seed and on the names of the cell alone. **Lines without an entry there, or in a table without that
-column, precede it**: their streams came from positions in lists of models, data sets and methods. They are as valid and
-count as finished, but the same seed does not make them again, and neither the data that were simulated for them. So
+column, precede it**: their streams came from positions in lists of models, data sets and methods. They are just as
+valid and count as finished, but the same seed reproduces neither them nor the data that were simulated for them. So
 cells of one simulated data set of which some lines have an entry and some have none are not of the same data; the
 option ``--again`` makes all of them anew. Traces, R-hat along the chains and histograms of predictions, which have a
 table of their own, belong to the line of their cell.

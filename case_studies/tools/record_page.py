@@ -65,7 +65,7 @@ def _explained(differing: int, entries: Sequence[Entry]) -> str:
 
 
 def _reasons_of(entry: Entry) -> list[str]:
-    """For each differing number the number of the remark that is about it, or that it is within the deviations."""
+    """For each differing number, the number of the remark about it, or a note that it is within the deviations."""
     if entry.numbers is None:
         return []
     differing = entry.numbers.differing
@@ -171,7 +171,7 @@ def _cells(count: int) -> str:
 
 
 def _differing(entry: Entry) -> list[str]:
-    """A table that unfolds."""
+    """A table that can be unfolded."""
     if entry.numbers is None or entry.numbers.differing.empty:
         return []
     frame = entry.numbers.differing

@@ -15,7 +15,7 @@ from case_studies.tools.scale import Scale
 __all__ = ["COUNTS", "row", "settings", "spread"]
 
 COUNTS = ("cholesky", "inverse", "matmul")
-"""Columns with O(n^3) operations an iteration."""
+"""Columns with O(n^3) operations per iteration."""
 
 
 def row(scale: Scale, cell: NamedTuple, chains: Sequence[Result]) -> dict[str, Any]:

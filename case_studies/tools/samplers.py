@@ -68,7 +68,7 @@ class Alternating:
     latent_updates : int
         Number of transitions of f in each iteration; 0 leaves f to the scheme.
     learns_covariance : bool
-        Proposals of theta take over the covariance of the tuning draws, as in pmgp's step methods; otherwise it stays a
+        Proposals of theta adopt the covariance of the tuning draws, as in pmgp's step methods; otherwise it stays a
         multiple of the identity, as in the article.
     latent : HamiltonianUpdate
     """
@@ -80,7 +80,7 @@ class Alternating:
 
     def start(self, rng: np.random.Generator, problem: Problem, current: JointState, tune: int, draws: int) -> Iterate:
         """Begin a chain."""
-        # The covariance is taken over at fractions of the tuning iterations: never, where there are none.
+        # The covariance is adopted at fractions of the tuning iterations: never, where there are none.
         adaptations = self.scheme.start(problem.dimension, tune if self.learns_covariance else 0)
         latent_step = StepSize.start(self.latent.initial_step_size(current.latent.f.size))
         return Iterate(current.theta, np.nan, np.nan, _Learned(current, adaptations, latent_step))
@@ -115,7 +115,7 @@ class Alternating:
 
 @dataclass(frozen=True)
 class Marginal:
-    """The pseudo-marginal step method as it comes, which moves theta and f together and tunes itself."""
+    """The pseudo-marginal step method with its defaults, which moves theta and f together and tunes itself."""
 
     def start(self, rng: np.random.Generator, problem: Problem, current: JointState, tune: int, draws: int) -> Iterate:
         """Begin a chain."""

@@ -29,7 +29,7 @@ def available() -> bool:
 
 
 def counts(side: int) -> np.ndarray:
-    """Return the number of saplings in each of so many by so many squares, the second coordinate fastest: (side^2,)."""
+    """Return the number of saplings in each square of a grid, the second coordinate fastest: (side^2,)."""
     places = SIDE * np.loadtxt(_path(), delimiter=",", skiprows=1)[:, :2]
     edges = np.linspace(0.0, SIDE, side + 1)
     return np.histogram2d(places[:, 0], places[:, 1], (edges, edges))[0].ravel().astype(int)

@@ -17,7 +17,7 @@ class Scale:
     name : str
     seed : int
     chains, tune, draws : int
-        Of each cell.
+        Numbers for each cell.
     checkpoints : tuple of int
         Numbers of draws at which R-hat is computed; the last is all of them.
     datasets : int

@@ -42,7 +42,7 @@ def spread[Unit: Any, Result](
     compute : callable
         Takes a unit. It runs in a worker with one thread, and is pickled by value.
     keep : callable
-        Takes a unit and its result, in this process, as soon as the unit has ended.
+        Takes a unit and its result, in this process, when the unit has ended.
     executor : Executor, or a function that makes one, optional
         None computes the units in this process, one after another.
 

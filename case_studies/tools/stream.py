@@ -22,8 +22,8 @@ def stream(seed: int, *names: str | int) -> np.random.Generator:
     ----------
     seed : int
     *names : str or int
-        What the stream is for, for example ``"chain", "Glass", 20, 3``. The word ``"3"`` is another name than the
-        number 3, and ``"a", "b"`` are others than ``"ab"``.
+        What the stream is for, for example ``"chain", "Glass", 20, 3``. The word ``"3"`` is a different name from
+        the number 3, and ``"a", "b"`` differ from ``"ab"``.
 
     Returns
     -------

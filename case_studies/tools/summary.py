@@ -27,11 +27,11 @@ def pooled(cells: pd.DataFrame, group: Sequence[str], averaged: Sequence[str]) -
     Parameters
     ----------
     cells : DataFrame
-        One row a cell.
+        One row per cell.
     group : sequence of str
         Columns that name a cell, but for the data set.
     averaged : sequence of str
-        Columns that the mean is taken of.
+        Columns whose mean is taken.
 
     Returns
     -------

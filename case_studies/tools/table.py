@@ -1,4 +1,4 @@
-"""Finished cells as a table in the repository: a CSV file with one row a cell, to which runs add."""
+"""Finished cells as a table in the repository: a CSV file with one row per cell, to which runs add."""
 
 from __future__ import annotations
 

@@ -26,7 +26,7 @@ def compute(cell: Cell) -> Result:
 
 
 def main() -> None:
-    """Write ``results/thyroid.csv``, a row a model, and ``results/thyroid_left_out.csv``, a row a patient."""
+    """Write ``results/thyroid.csv``, a row per model, and ``results/thyroid_left_out.csv``, a row per patient."""
     given = parser("which_kernel", __doc__ or "").parse_args()
     found: dict[str, Result] = {}
 

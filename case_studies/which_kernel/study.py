@@ -67,7 +67,7 @@ CLASSIFIERS: dict[str, tuple[Callable[[int], Any], Any, float]] = {
 def judged(name: str, X: np.ndarray, y: np.ndarray, settings: Settings = SETTINGS) -> tuple[dict[str, Any], pd.Series]:
     """The evidence of one of them with what it is worth, and the log-density of each label given all others."""
     with classifier(*CLASSIFIERS[name], X, y) as model, warnings.catch_warnings():
-        # What warnings say of the weights is in the table.
+        # The warnings about the weights repeat what is in the table.
         warnings.simplefilter("ignore", UserWarning)
         quiet = {"random_seed": SEED, "progressbar": False}
         idata = pm.sample(
