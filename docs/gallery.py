@@ -17,7 +17,7 @@ STUDIES = {
     "several_classes_from_csv": "Six kinds of glass: how sure, what for what, and what to leave to an expert.",
     "coal_mining": "The rate of disasters over a century, with bands: counts and a log-Gaussian Cox process.",
     "volatility": "How much a stock index moves from day to day, as a path with its uncertainty.",
-    "stochastic_volatility": "The S&P 500 by an autoregression: normal or heavy tails, by their evidence.",
+    "stochastic_volatility": "The S&P 500, with an autoregression: normal or heavy tails, by their evidence.",
     "maps": "Where earthquakes are frequent, where a plant grows, and where pines stand: fields on lattices and areas.",
     "groups": "Seizures of patients and labels of children: effects of groups, and where Laplace's evidence is off.",
     "which_kernel_which_link": "Models chosen by their evidence and by leaving one out, with error bars.",
