@@ -18,7 +18,7 @@ from pmgp.core.numerics.storable import storable
 
 # Largest number of visited values that are kept.
 VISITED = 800
-# Number of values that the emulator interpolates: for each element of theta, and at most.
+# Largest number of values that the emulator interpolates: per element of theta, and in total.
 NODES_AN_ELEMENT, NODES = 75, 300
 # Largest share of the visited values that it interpolates; the others measure its error.
 INTERPOLATED = 2.0 / 3.0
@@ -29,7 +29,7 @@ DEPTH, BULK = 12.0, 6.0
 LENGTHSCALES = (2.0, 1.0, 3.0, 4.5)
 # Relative to the kernel's variance. Values are noisy, because fits stop at a tolerance.
 NUGGET = 1e-5
-# Largest accepted error in nats, at which every second proposal would be accepted.
+# Largest accepted error in nats, at which about half of the proposals would be accepted.
 LARGEST_SPREAD = 1.0
 
 
@@ -134,7 +134,7 @@ def _nodes_and_others(scaled: np.ndarray) -> tuple[np.ndarray, np.ndarray]:
     """Return the indices of the nodes and of all other points."""
     number = min(NODES, NODES_AN_ELEMENT * scaled.shape[1], int(INTERPOLATED * len(scaled)))
     kernel = _kernel(scaled, scaled)
-    # Exact ones: the last bits of a value must not choose the nodes.
+    # The diagonal is exactly one, so that the last bits of a value do not choose the nodes.
     np.fill_diagonal(kernel, 1.0)
     _, pivots, rank, _ = dpstrf(kernel, tol=NUGGET)
     order = pivots - 1

@@ -1,4 +1,4 @@
-"""Compare transitions by their squared jumps per price."""
+"""Compare transitions by their squared jumps per unit of price."""
 
 from __future__ import annotations
 
@@ -40,10 +40,10 @@ class JumpValues(NamedTuple):
         return JumpValues(self.squares + other.squares, self.price + other.price, self.turns + other.turns)
 
     def efficiency(self, variance: np.ndarray) -> float:
-        """Return effective draws per price of the element that moves least relative to its `variance`, (dimension,).
+        """Return effective draws per unit of price, of the element that moves least for its `variance`, (dimension,).
 
         A stationary chain with a lag-one autocorrelation of r has a mean squared jump of 2 (1 - r) variances, and
-        (1 - r) / (1 + r) effective draws a transition if the correlation falls geometrically; at most one is counted.
+        (1 - r) / (1 + r) effective draws per transition if the correlation falls geometrically; at most one is counted.
         """
         if self.turns == 0:
             return 0.0

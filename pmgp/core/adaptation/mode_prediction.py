@@ -2,8 +2,8 @@
 
 The posterior mode f^(theta), which Newton's method searches, and the sites of expectation propagation are smooth
 functions of theta. During tuning they are regressed on powers of theta. Afterwards the coefficients are constants: q at
-theta', fitted from the start predicted there, is a function of theta' alone, which a start at the current state's mode
-would break. On the crabs data Newton's method then takes two steps instead of six. With few pairs only a plane is
+theta', fitted from the start predicted there, is a function of theta' alone. With a start at the current state's mode
+it would not be. On the crabs data Newton's method then takes two steps instead of six. With few pairs only a plane is
 fitted. Without coefficients, all fits have the same start (`SameStart`).
 """
 
@@ -50,8 +50,7 @@ class ModePredictor:
 
     - `dimension`: length of theta
     - `size`: length of the prediction: n for a mode, 2n for sites
-    - `location` (dimension,)
-    - `scale` (dimension,): theta is standardized with these before its powers are taken
+    - `location`, `scale` (dimension,): theta is standardized with these before its powers are taken
 
     `gram` (p, p); `cross` (p, size); `coefficients` (p, size) or None: set when :meth:`solve` was called with enough
     data.

@@ -10,13 +10,13 @@ from pmgp.core.adaptation.moments import Moments
 from pmgp.core.adaptation.step_size import StepSize
 from pmgp.core.numerics.storable import storable
 
-# Fractions of tuning after which the covariance of the draws since the last time is taken over.
+# Fractions of tuning at which the covariance of the draws since the previous one is adopted.
 WINDOWS = (0.25, 0.5, 0.75)
 
 
 @storable
 class Scaling(NamedTuple):
-    """A step size, and a factor F of the covariance of the draws: x = F^-1 theta has about the same scale everywhere.
+    """A step size, and a factor F of the draws' covariance: x = F^-1 theta has about the same scale in all directions.
 
     `factor` (dimension, dimension): F, lower triangular; `moments`: moments of the positions since F was last changed;
     `length`: number of tuning iterations.
@@ -40,12 +40,12 @@ class Scaling(NamedTuple):
         return self._replace(step_size=step_size, iteration=self.iteration + 1)
 
     def visited(self, position: np.ndarray) -> Scaling:
-        """Learn from where a transition of another kind has led."""
+        """Learn from the position that a transition of another kind has reached."""
         self.moments.add(position)
         return self._replace(iteration=self.iteration + 1)
 
     def rescaled(self, step_size: float) -> Scaling:
-        """Take over the covariance of the draws where a window ends, and begin again with a step size that suits it."""
+        """Adopt the covariance of the draws at the end of a window, and begin again with a step size that suits it."""
         if self.iteration not in [int(fraction * self.length) for fraction in WINDOWS]:
             return self
         factor = np.linalg.cholesky(self.moments.covariance())

@@ -21,7 +21,7 @@ class Approximation(Protocol):
         """Improve q before importance samples are drawn from it; the log-evidence stays. None as for :meth:`fit`."""
 
     def start_from(self, approximation: Posterior) -> np.ndarray:
-        """Return the best start for a fit at a theta nearby, as a vector that is smooth in theta."""
+        """Return the best start for a fit at a nearby theta, as a vector that is smooth in theta."""
 
 
 class Differentiable(Approximation, Protocol):

@@ -1,8 +1,8 @@
 """Gradients of the approximations' log-evidence for several latent vectors, in the K_c, in m and in the likelihood.
 
-This follows `gradients.py`. With R = (K + W^-1)^-1, only whose C diagonal blocks of n rows are needed, and
-alpha = K^-1 (mu - m) = b - W mu, the evidence at fixed sites has the gradients (alpha_c alpha_c' - R_cc) / 2 in K_c,
-and alpha in m. Expectation propagation's evidence is stationary in sites that match all moments. Sites of a softmax
+This follows `gradients.py`. Let R = (K + W^-1)^-1, of which only the C diagonal blocks of n rows are needed, and
+alpha = K^-1 (mu - m) = b - W mu. The evidence at fixed sites has the gradients (alpha_c alpha_c' - R_cc) / 2 in K_c,
+and alpha in m. Expectation propagation's evidence is stationary in sites that match all moments. The sites of a softmax
 match the means, and for three classes also the covariances. With more classes their precisions are expected curvatures,
 and the gradient has an error of a few percent; trajectories are exact with any force that is a function of the
 position. Laplace's sites move with the mode. Where the likelihood is not log-concave, sites are replaced by positive

@@ -1,6 +1,6 @@
 """Moment matching on sites over several latent values each, all sites at once.
 
-This follows `moment_matching.py`, which has one latent value a site. A site depends only on the contrasts g = H f_i,
+This follows `moment_matching.py`, which has one latent value per site. A site depends only on the contrasts g = H f_i,
 so everything is computed in these: the site's precision is H W_i H', and if V is the covariance of g under q, the
 cavity has the precision V^-1 - H W_i H'. The matching precision is approximated in the form of the likelihood's sites,
 and the linear parameters are chosen for it, so that q gets the tilted means in any case.

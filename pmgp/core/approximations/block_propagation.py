@@ -28,7 +28,7 @@ def propagated(
 
     If the matching sites differ by db and dW, q would move by [r' S r + tr(S dW S dW) / 2] / 2 nats to second order,
     with r = db - dW mu. The first term is nearly all of that. It is a change of the mean by S r, which is made at the
-    end, because it takes no further factorization. For the second term the sites' own blocks are enough.
+    end, because it needs no further factorization. For the second term the sites' own blocks are enough.
 
     `largest`: the search fails if a sweep moves q further than this.
 
@@ -36,7 +36,7 @@ def propagated(
 
     Raises UnknownMomentsError if the likelihood does not know its tilted moments.
     """
-    # A start that was predicted far off causes overflow, which the divergence shows.
+    # A badly predicted start causes overflow, which the divergence shows.
     with np.errstate(all="ignore"):
         return _swept(start, likelihood, tolerance, max_sweeps, largest)
 
@@ -56,7 +56,7 @@ def _swept(
         linear = current.linear + step * (matched.linear - current.linear)
         precision = current.precision.towards(matched.precision, step)
         shift = current.shrinkage.product(required)
-        # Rounding of very large numbers may give any value, even far below zero: that is no small change.
+        # Rounding of very large numbers may give any value, even one far below zero: that is not a small change.
         if 0.5 * abs(float(required @ shift)) + 0.25 * abs(spread) < tolerance:
             return replace(
                 current,

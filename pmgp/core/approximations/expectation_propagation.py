@@ -1,8 +1,8 @@
 """Expectation propagation: Gaussian sites that give q the moments of the exact terms in their cavities.
 
-Section 2.1.2 of the pseudo-marginal article, with all sites changed at once: a sweep is one factorization of B and one
-triangular inversion (`moment_matching`). Sweeps start from Laplace's sites, or from sites predicted from theta, and
-continue until q matches. Each step depends on theta alone, and therefore so does q.
+This follows section 2.1.2 of the pseudo-marginal article, with all sites changed at once: a sweep is one factorization
+of B and one triangular inversion (`moment_matching`). Sweeps start from Laplace's sites, or from sites predicted from
+theta, and continue until q matches. Each step depends on theta alone, and therefore so does q.
 """
 
 from __future__ import annotations
@@ -26,7 +26,8 @@ class ExpectationPropagation:
     """Gaussian approximation by expectation propagation.
 
     Its evidence and its importance weights are far better than Laplace's where the posterior of f is skewed, as it is
-    for binary labels. A fit costs two to four times as much without a start, and about as much with a predicted one.
+    for binary labels. Compared with Laplace's method, a fit costs two to four times as much without a start, and about
+    as much with a predicted one.
 
     Parameters
     ----------
@@ -75,7 +76,7 @@ class ExpectationPropagation:
         Returns
         -------
         Posterior or None
-            An approximation of the prior's kind. Not ``converged`` if it is Laplace's approximation instead. The
+            An approximation of the prior's kind; its ``converged`` is False if it is Laplace's instead. The
             log-evidence is minus infinity where the likelihood is zero. None if K is indefinite or contains NaN.
 
         Raises

@@ -21,7 +21,7 @@ from pmgp.core.gaussians import BlockApproximation, Posterior, Prior
 from pmgp.core.likelihoods.blocks import BlockLikelihood
 from pmgp.core.numerics.block_matrices import ContrastBlocks
 
-# If a sweep from a predicted start moves q further than this, in nats a site, Laplace's start is used instead.
+# If a sweep from a predicted start moves q further than this, in nats per site, Laplace's start is used instead.
 POOR_START = 0.5
 
 

@@ -20,8 +20,8 @@ from pmgp.core.likelihoods.base import Likelihood, SiteLikelihood
 class EvidenceGradient(NamedTuple):
     """Gradient of the log-evidence.
 
-    `covariance`: bar for K, of the kind of Gaussian that q is; `mean` (n,): gradient in m; `along`: a function of the
-    likelihood whose derivatives in the likelihood's parameters are those of the log-evidence.
+    `covariance`: the bar for K, in the form of q's kind of Gaussian; `mean` (n,): gradient in m; `along`: a function of
+    the likelihood whose derivatives in the likelihood's parameters are those of the log-evidence.
     """
 
     covariance: Any

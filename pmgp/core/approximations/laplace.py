@@ -1,9 +1,9 @@
 """Laplace's approximation: Newton's method for the mode of p(f|y, theta).
 
-Section 2.1.1 of the pseudo-marginal article, with two changes that save factorizations. q takes its curvature from
-the last point at which B was factorized, so that no factorization is made at the mode itself; and the start can be
-predicted from theta (see `pmgp.core.adaptation.mode_prediction`). With both, q is still a function of theta alone, as
-an importance density must be.
+This follows section 2.1.1 of the pseudo-marginal article, with two changes that save factorizations. q takes its
+curvature from the last point at which B was factorized, so that no factorization is made at the mode itself; and the
+start can be predicted from theta (see `pmgp.core.adaptation.mode_prediction`). With both, q is still a function of
+theta alone, as an importance density must be.
 """
 
 from __future__ import annotations

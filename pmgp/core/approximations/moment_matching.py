@@ -1,12 +1,12 @@
 """Moment matching on the sites of an approximation: expectation propagation, all sites at once.
 
-Section 2.1.2 of the pseudo-marginal article: each site is replaced by the one that gives q the mean and variance of the
-cavity distribution (q without the site) times the exact likelihood term. With d = diag(B^-1),
+As in section 2.1.2 of the pseudo-marginal article, each site is replaced by the one that gives q the mean and variance
+of the cavity distribution (q without the site) times the exact likelihood term. With d = diag(B^-1),
 
     variances of q     v = (1 - d) / w,
     cavity variances   1 / (1/v - w) = (1 - d) / (w d),      cavity means  (mu - v b) / d,
 
-which needs no n x n matrix besides the factor of B, and no difference where a site dominates (d near 0).
+which needs no n x n matrix besides the factor of B, and takes no difference where a site dominates (d near 0).
 """
 
 from __future__ import annotations
@@ -31,7 +31,7 @@ class Terms(Protocol):
     def tilted_moments(
         self, mean: np.ndarray, variance: np.ndarray, near: tuple[np.ndarray, np.ndarray] | None = None
     ) -> TiltedMoments | None:
-        """Return the moments of the terms times N(f_i|mean, variance), see `Likelihood`."""
+        """Return the moments of the terms times N(f_i|mean, variance); see `Likelihood`."""
 
 
 class UnknownMomentsError(ValueError):
@@ -79,7 +79,7 @@ def match_moments(approximation: Posterior, likelihood: Likelihood, sweeps: int)
     if sweeps == 0:
         return approximation
     conditioned = approximation.conditioned()
-    # Steps of length one, without an early end.
+    # Steps of length one, without stopping early.
     settings = -np.inf, np.inf, 1.0, SMALLEST_PRECISION, LARGEST_SHARE, sweeps
     reached = conditioned.swept(likelihood, settings)
     if reached is None:

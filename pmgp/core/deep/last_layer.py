@@ -16,7 +16,7 @@ from pmgp.core.deep.likelihoods import JaxLikelihood
 
 STEPS = 100
 HALVINGS = 30
-TOLERANCE = 1e-8  # of the expected rise of the log posterior in a step, in nats
+TOLERANCE = 1e-8  # in nats: the search ends when a step is expected to raise the log posterior by less
 
 
 class Reference(NamedTuple):
@@ -38,7 +38,7 @@ def log_posterior(likelihood: JaxLikelihood, theta: Any, Phi: Any, y: Any, W: An
 
 @partial(jax.jit, static_argnames="likelihood")
 def log_ratio(likelihood: JaxLikelihood, theta: Any, Phi: Any, y: Any, reference: Reference, normals: Any) -> Any:
-    """Return the log posterior less the log reference, up to a constant, where `normals` lead by `deviation`."""
+    """Return the log posterior less the log reference, up to a constant, at the W to which `normals` correspond."""
     W = reference.mean + reference.deviation(normals)
     return log_posterior(likelihood, theta, Phi, y, W) + jnp.sum(normals**2) / 2
 

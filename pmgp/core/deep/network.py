@@ -18,7 +18,7 @@ import jax.numpy as jnp
 from pmgp.core.deep.features import KERNELS
 
 OMEGA = ("var-fixed", "var-resampled", "prior-fixed")
-LOG_SPREAD = -3.0  # q(W) starts narrow: from the prior's spread, training takes several times the steps.
+LOG_SPREAD = -3.0  # q(W) starts narrow: from the prior's spread, training takes several times as many steps.
 
 
 @dataclass(frozen=True)
@@ -54,9 +54,9 @@ class Network:
         """Return the initial parameters: the prior for Omega, and a narrow normal around zero for W.
 
         Two trees, each with a list over the layers: ``theta`` with log variances and log length-scales, and ``q`` with
-        means and log standard deviations of W and of Omega. All length-scales of a layer are such that two of its
-        inputs are sqrt(2) of them apart, as the root of their mean squared distance: `spread` is the sum of the
-        variances of X's columns, by default one for each, and processes have a variance of one.
+        means and log standard deviations of W and of Omega. A layer has one length-scale, such that the root mean
+        squared distance of two of its inputs is sqrt(2) length-scales: `spread` is the sum of the variances of X's
+        columns, by default one for each, and processes have a variance of one.
         """
         copies = KERNELS[self.kernel].copies
         spread = self.inputs if spread is None else spread

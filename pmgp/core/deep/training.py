@@ -19,7 +19,7 @@ class Stage(NamedTuple):
 
     `length` is the number of steps in one call, `samples` the Monte Carlo samples for each point, `batch` the points
     of a step, `rate` Adam's learning rate; hyper-parameters stay where they are before step `frozen_until`. `sharding`
-    deals the rows of a batch to several devices, and is None for one.
+    distributes the rows of a batch over several devices, and is None for one.
     """
 
     length: int
@@ -81,7 +81,7 @@ def batch_gradient(
     """Return minus the bound per observation from a batch that the key draws, and its gradient in the parameters.
 
     Several devices compute the terms of their own rows of the batch, with the random numbers that one device would
-    have, and the gradient is added up over all of them.
+    use, and the gradient is added up over all of them.
     """
     index_key, draw_key = jax.random.split(key)
     indices = jax.random.randint(index_key, (stage.batch,), 0, len(y))

@@ -1,9 +1,9 @@
-"""The exact pseudo-marginal chain as pure functions of JAX, each of which `vmap` makes a program for many chains.
+"""The exact pseudo-marginal chain as pure functions of JAX, which `vmap` turns into programs for many chains.
 
 The chain is that of `core.marginal.pseudo_marginal`: transitions on the screen, one unbiased estimate that corrects
 them, and a refreshment given the draw of f. A proposal whose approximation has not converged, or whose K is indefinite,
-has the log-screen minus infinity and is rejected. Whether it converges depends on theta and on a start that is frozen
-when tuning ends, so that the chain is exact for the posterior on those theta where it does.
+has a log-screen of minus infinity and is rejected. Whether it converges depends on theta and on a start that is frozen
+when tuning ends, so that the chain is exact for the posterior restricted to those theta where it does.
 """
 
 from __future__ import annotations
@@ -25,10 +25,10 @@ DEGREES_OF_FREEDOM, INFLATION = 5, 1.15
 class Target(NamedTuple):
     """A model and its approximation as functions of JAX, and the settings of the chain.
 
-    - `prior`: theta, (dimension,), to log p(theta), the mean (n,) and the covariance (n, n) of f
-    - `terms`: theta to log p(y_i|f_i, theta) as a function of f
-    - `fit`: the prior of f, the terms as a function of f, and a start, to a `Fit`
-    - `begin`: the prior of f and the terms to a start, where none is known
+    - `prior`: from theta, (dimension,), to log p(theta), the mean (n,) and the covariance (n, n) of f
+    - `terms`: from theta to log p(y_i|f_i, theta) as a function of f
+    - `fit`: from the prior of f, the terms as a function of f, and a start, to a `Fit`
+    - `begin`: from the prior of f and the terms to a start, where none is known
     - `draws`: importance samples, an even number
     - `transitions`: moves on the screen in each iteration
     - `latent_moves`: slice moves of f in each iteration
@@ -44,7 +44,7 @@ class Target(NamedTuple):
 
 
 class Proposal(NamedTuple):
-    """The proposal of `core.transitions.proposals.AdaptiveProposal`: a random walk, mixed with draws from a t.
+    """The proposal of `core.transitions.proposals.AdaptiveProposal`: a random walk, mixed with draws from a t density.
 
     `independence`: probability of the t; `scale`: of the random walk; `location` (dimension,); `factor` (dimension,
     dimension): lower Cholesky factor of the covariance; `inverse_factor`: its inverse.
@@ -80,7 +80,7 @@ class State(NamedTuple):
 class Screened(NamedTuple):
     """A report of moves on the screen; `independent`: whether the last proposal was a draw from the t.
 
-    `converged` and `definite` are true if they are at all proposals with a positive prior density.
+    `converged` and `definite` are true if they hold at all proposals with a positive prior density.
     """
 
     rate: Any
@@ -106,7 +106,7 @@ def screen(target: Target, theta: Any, start: Any) -> Point:
     fit = target.fit(prior, target.terms(theta), start)
     value = log_prior + fit.log_evidence
     usable = jnp.isfinite(value) & fit.converged & prior.definite & jnp.isfinite(fit.q.log_determinant)
-    # Outside the support of the prior nothing failed.
+    # Outside the support of the prior, nothing counts as a failure.
     outside = ~jnp.isfinite(log_prior)
     fit = fit._replace(converged=fit.converged | outside | ~prior.definite)
     return Point(theta, jnp.where(usable, value, -jnp.inf), prior, fit, prior.definite | outside)

@@ -30,7 +30,7 @@ class Chains:
     Parameters
     ----------
     target_of : callable
-        The data, any tree of arrays, to a `Target`.
+        From the data, any tree of arrays, to a `Target`.
     """
 
     def __init__(self, target_of: Callable[[Any], Target]) -> None:
@@ -51,7 +51,7 @@ class Chains:
         return jax.vmap(begun)(theta)
 
     def _tune(self, data: Any, proposal: Proposal, key: Any, number: Any, points: Point) -> tuple[Point, Screened]:
-        """Move on the screen alone, in iteration `number` of those with this key; fits start from the last ones."""
+        """Move on the screen alone, in iteration `number` of those with this key; fits start from the previous ones."""
         target = self._target_of(data)
 
         def moved(key: Any, point: Point) -> tuple[Point, Screened]:
@@ -61,7 +61,7 @@ class Chains:
         return jax.vmap(moved)(_keys(key, number, points), points)
 
     def _freeze(self, data: Any, key: Any, points: Point) -> tuple[State, Any]:
-        """Return first states of the exact chain, and the start of all its fits: the mean of the last ones.
+        """Return first states of the exact chains, and the start of all their fits: the mean of the last starts.
 
         A chain whose state cannot be used, since the fit from this start does not converge or all weights vanish, takes
         the place of the first one that can.

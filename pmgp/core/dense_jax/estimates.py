@@ -1,6 +1,6 @@
 """Unbiased estimates of p(y|theta) and exact draws of f, by importance samples from q, as pure functions of JAX.
 
-Samples are pairs mu + e, mu - e, as those of `core.estimators.importance`.
+Samples are pairs mu + e, mu - e, as in `core.estimators.importance`.
 """
 
 from __future__ import annotations
@@ -16,7 +16,7 @@ from jax.scipy.special import logsumexp
 from pmgp.core.dense_jax.fits import Terms
 from pmgp.core.dense_jax.sites import Conditioned, FactorizedPrior
 
-# An ellipse that has shrunk this often is a point, up to rounding.
+# An ellipse that has shrunk this many times is a point, up to rounding.
 MOST_SHRINKS = 100
 
 

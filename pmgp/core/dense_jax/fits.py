@@ -1,8 +1,8 @@
 """Searches for sites as pure functions of JAX: expectation propagation and Laplace's method.
 
 They make the steps of `core.approximations`, at most a given number of them, and report whether the last one was small
-enough. Under `vmap` a search that has ended keeps its result while others go on. What has not converged is for the
-caller to reject: it is a function of theta, as the search is.
+enough. Under `vmap` a search that has ended keeps its result while others go on. The caller has to reject fits that
+have not converged; whether they converge is a function of theta, as the search is.
 """
 
 from __future__ import annotations
@@ -24,16 +24,16 @@ from pmgp.core.gaussians.base import SMALLEST_PRECISION
 
 
 class Terms(NamedTuple):
-    """`log_density`: log p(y_i|f_i) as a function of f, (n,) -> (n,); `derivatives`: the first and the second one."""
+    """`log_density`: log p(y_i|f_i) as a function of f, (n,) -> (n,); `derivatives`: its first and second ones."""
 
     log_density: Callable[[Any], Any]
     derivatives: Callable[[Any], tuple[Any, Any]]
 
 
 class Fit(NamedTuple):
-    """q for importance samples, the approximation's own log-evidence, and a start for fits at a theta nearby.
+    """q for importance samples, the approximation's own log-evidence, and a start for fits at a nearby theta.
 
-    `steps`: number of sweeps or of Newton steps; `converged`: whether the search ended before their largest number.
+    `steps`: number of sweeps or of Newton steps; `converged`: whether the search ended before the largest number.
     """
 
     q: Conditioned
@@ -110,7 +110,7 @@ def _matched(prior: FactorizedPrior, terms: Terms, q: Conditioned) -> _Matched:
 
 
 def _secant(moved: Any, reduced: Any, mean: Any, variance: Any) -> Any:
-    """Return the length of the next step, see `core.approximations.propagation`."""
+    """Return the length of the next step; see `core.approximations.propagation`."""
 
     def product(one: Any, other: Any) -> Any:
         along, across = one[0] - one[1] * mean, other[0] - other[1] * mean

@@ -1,8 +1,8 @@
 """A prior, its conditioning on sites and q, with their matrices on a device of JAX.
 
 They follow the contract in `core.gaussians.base`: the algorithms that look for sites, estimate and move are the same as
-for NumPy's dense kind, with the same random numbers. Vectors of n values, and draws, are NumPy's. So a likelihood needs
-nothing of JAX.
+for NumPy's dense kind, with the same random numbers. Vectors of n values, and draws, are NumPy arrays, so likelihoods
+need not use JAX.
 """
 
 from __future__ import annotations
@@ -84,7 +84,7 @@ class JaxPrior(HeldCovariance):
         return np.array(programs.product(self.covariance, x))
 
     def shrunk(self, precision: Any) -> NoReturn:
-        """Refuse: metric tensors of f are NumPy's."""
+        """Refuse: metric tensors of f are computed only in NumPy."""
         self._lacks("metric tensor of f", INSTEAD)
 
 
@@ -188,11 +188,11 @@ class JaxApproximation(SiteApproximation):
         return programs.shifted_bar(bar, shift, alpha)
 
     def project(self, cross: np.ndarray) -> NoReturn:
-        """Refuse: predictions are NumPy's."""
+        """Refuse: predictions are computed only in NumPy."""
         self._lacks("projections of other variables", INSTEAD)
 
     def regressions(self, variance: np.ndarray) -> NoReturn:
-        """Refuse: regressions on single values are NumPy's."""
+        """Refuse: regressions on single values are computed only in NumPy."""
         self._lacks("regressions on its values", INSTEAD)
 
     def site_groups(self, number: int) -> NoReturn:

@@ -1,7 +1,7 @@
 """JAX's programs of O(n^3) and O(n^2) operations with the matrices of a Gaussian.
 
 They take and return what `core.numerics.conditioning` does, with both triangles of K, and compute in double precision
-whatever JAX's flag says. Matrices stay on the device where K is; vectors may be NumPy's.
+whatever JAX's flag says. Matrices stay on the device where K is; vectors may be NumPy arrays.
 """
 
 from __future__ import annotations
@@ -14,8 +14,8 @@ import jax
 import jax.numpy as jnp
 from jax.lax.linalg import cholesky, triangular_solve
 
-# A triangle is inverted by halves, as products of matrices are several times as fast as solving for the identity, down
-# to this size, or to a sixteenth of the matrix: each part takes XLA a fifth of a second to compile.
+# A triangle is inverted by halves down to this size, or to a sixteenth of the matrix, because products of matrices are
+# several times as fast as solving for the identity. XLA takes a fifth of a second to compile each part.
 SMALLEST_PART, MOST_PARTS = 64, 16
 
 
@@ -75,7 +75,7 @@ def log_normal(mean: Any, covariance: Any, y: Any, jitter: Any) -> Any:
 def evidence_bars(mean: Any, covariance: Any, y: Any, jitter: Any, signs: Any = None) -> tuple[Any, Any, Any]:
     """Return log N(y|m, C) with its gradients in m, (n,), and in C, both triangles.
 
-    With `signs` (n, k), of independent probes, the gradient in C is an estimate.
+    With the `signs` (n, k) of independent probes, the gradient in C is an estimate.
     """
     factor = _factor_with(covariance, jitter)
     weighted = _solved(factor, (y - mean)[:, None])[:, 0]
@@ -101,7 +101,7 @@ def _log_normal(factor: Any, squares: Any) -> Any:
 @program()
 def inverse_diagonal(factor: Any) -> Any:
     """Return the diagonal of B^-1, given the factor of B: (n,)."""
-    # The norms of the columns of the factor's inverse, whose parts need not be put together.
+    # The norms of the columns of the factor's inverse, whose parts need not be assembled.
     parts = _inverse_in_parts(factor, _smallest(factor))
     upper, across, lower = (jnp.square(part).sum(axis=0) for part in parts)
     return jnp.concatenate([upper + across, lower])

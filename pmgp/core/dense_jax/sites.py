@@ -1,7 +1,7 @@
 """A prior with its factor, and the same conditioned on Gaussian sites, as arrays that pure functions of JAX pass on.
 
-The formulas are those of `core.numerics.conditioning`. Python chooses nothing by a value here, so that `vmap` makes
-one program for many chains of it.
+The formulas are those of `core.numerics.conditioning`. Python never branches on a value here, so that `vmap` can make
+one program for many chains.
 """
 
 from __future__ import annotations
