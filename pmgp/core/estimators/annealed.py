@@ -21,7 +21,7 @@ from pmgp.core.transitions.parallel_slices import slices_on_ellipses
 # Section V of the article: half of the temperatures are above MIDDLE, half between it and COLDEST.
 MIDDLE, COLDEST = 0.2, 1e-6
 # Default number of auxiliary draws of a particle, by its start. In measurements with a good q, three give log p^ the
-# same spread as a fresh draw for every move. With Laplace's q on rough data the spread is up to a fifth larger, for
+# same spread as a fresh draw for every move. With Laplace's q on rough data the spread is up to a fifth larger, in
 # half the time. From the prior, which is far from the posterior, few draws are not enough.
 ELLIPSES = {"approximation": 3, "prior": 64}
 
@@ -100,7 +100,7 @@ class AnnealedImportanceSampling:
     def estimate(
         self, rng: np.random.Generator, approximation: Posterior, likelihood: Likelihood, draws: int | None = None
     ) -> WeightedParticles:
-        """Return an estimate from annealed particles; `draws` replaces the own number."""
+        """Return an estimate from annealed particles; `draws` replaces the estimator's own number."""
         number = self.draws if draws is None else draws
         return self._weighed(approximation, *self._fresh(rng, approximation, likelihood, number))
 

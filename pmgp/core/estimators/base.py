@@ -65,7 +65,7 @@ class Calibrated(Protocol):
 
     @property
     def calibration_pool(self) -> int:
-        """The number of particles to measure the spread of the estimate."""
+        """The number of particles with which the spread of the estimate is measured."""
 
     @property
     def antithetic(self) -> bool:
@@ -91,7 +91,7 @@ class Repeated(Protocol):
 
     @property
     def calibration_draws(self) -> int:
-        """The number of particles of an estimate to measure the spread."""
+        """The number of particles in each estimate with which the spread is measured."""
 
     @property
     def calibration_repeats(self) -> int:

@@ -108,8 +108,8 @@ class ImportanceSampling:
     def work(self, size: Size, draws: int) -> float:
         """Return the work of matrix products with each deviation from q's mean, and of the terms; see `Priced`.
 
-        For one latent vector, a deviation is multiplied by a factor and by K, and needs a solution. For several, each
-        vector needs the last two twice, and one solution is common to all.
+        For one latent vector, a deviation is multiplied by a factor and by K, and needs a solve. For several, each
+        vector needs the last two twice, and one solve is common to all.
         """
         n, vectors, _ = size
         deviations = draws / 2 if self._paired(draws) else draws
@@ -121,7 +121,7 @@ class ImportanceSampling:
     def estimate(
         self, rng: np.random.Generator, approximation: Posterior, likelihood: Likelihood, draws: int | None = None
     ) -> WeightedParticles:
-        """Return an estimate from particles drawn from q; `draws` counts where the own number is "auto"."""
+        """Return an estimate from particles drawn from q; `draws` is used if the own number is "auto"."""
         draws = number_of_draws(self.draws if draws is None else draws)
         paired = self._paired(draws)
         size = draws // 2 if paired else draws

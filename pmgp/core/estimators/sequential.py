@@ -53,10 +53,10 @@ class ResampledParticles(WeightedParticles):
 
     @property
     def effective_size(self) -> float:
-        """The number of independent weights whose mean would have the variance of the product, as one run shows it.
+        """The number of independent weights whose mean would have the variance of the product.
 
-        It is estimated from the weights of particles with a common ancestor (Chan and Lai 2013), with the correction of
-        Lee and Whiteley (2018). Without resampling it is that of importance samples.
+        It is estimated from one run, from the weights of particles with a common ancestor (Chan and Lai 2013), with the
+        correction of Lee and Whiteley (2018). Without resampling it is that of importance samples.
         """
         if not np.isfinite(self.log_evidence):
             return 0.0
@@ -84,8 +84,8 @@ class SequentialSampling:
     stages : int
         Number of groups of observations, in their order.
     threshold : float
-        Particles are resampled if their effective number is below this fraction of their number. With zero they never
-        are, as in importance sampling.
+        Particles are resampled if their effective number is below this fraction of their number; with zero, never, as
+        in importance sampling.
 
     Raises
     ------
@@ -152,7 +152,7 @@ class SequentialSampling:
     def estimate(
         self, rng: np.random.Generator, approximation: Posterior, likelihood: Likelihood, draws: int | None = None
     ) -> ResampledParticles:
-        """Return an estimate from particles that grow group by group; `draws` counts where the own number is "auto"."""
+        """Return an estimate from particles that grow group by group; `draws` is used if the own number is "auto"."""
         return self._passed(rng, approximation, likelihood, draws, None)
 
     def estimate_given(

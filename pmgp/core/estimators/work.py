@@ -11,10 +11,10 @@ SCREEN_SWEEP, SCREEN_FACTOR, SCREEN_ELEMENT = 2.0 / 3.0, 1.0 / 3.0, 150.0
 SCREEN_BLOCK_SWEEP, SCREEN_BLOCK_MOMENTS = 3.0, 1e5
 # A likelihood's term at one draw; one latent value of a term that depends on several.
 TERM, BLOCK_TERM = 7e2, 3e3
-# A call of each estimator, whatever its size.
+# The fixed cost of a call of each estimator.
 IMPORTANCE_CALL, ORTHANT_CALL, SEQUENTIAL_CALL = 7e5, 6e6, 1.2e8
-# Orthants: the preparation, per n^3 (two factorizations, a product and a solution, 8/3, and copies of matrices); a step
-# of the recursion, per earlier variable, and a normal between limits.
+# Orthants: the preparation, per n^3 (two factorizations, a product and a solve, 8/3, and copies of matrices); a step of
+# the recursion, per earlier variable, and a normal between limits.
 ORTHANT_PREPARATION, ORTHANT_STEP, ORTHANT_VARIABLE = 4.0, 3.0, 2e3
 # Sequential sampling: the factor for all vectors, per n^3, and its elements, per n^2; a latent value of a particle.
 SEQUENTIAL_FACTOR, SEQUENTIAL_ELEMENT, SEQUENTIAL_VALUE = 0.6, 9e2, 5e3

@@ -5,14 +5,14 @@ approximation looks for Gaussian sites. A :class:`Posterior` is q(f), the prior 
 and posteriors do not change: a jitter makes a new prior. No code outside `core/gaussians/` looks at a matrix or at the
 kind.
 
-A new kind derives from `Prior` and writes ``mean``, ``variance``, ``product``, ``deviations_from`` and
+A new kind derives from `Prior` and defines ``mean``, ``variance``, ``product``, ``deviations_from`` and
 ``conditioning``. A kind that knows S = (K^-1 + W)^-1 for diagonal W derives from
-:class:`~pmgp.core.gaussians.shrinking.ShrinkingPrior` instead, and writes ``shrinkage`` in place of ``conditioning``.
+:class:`~pmgp.core.gaussians.shrinking.ShrinkingPrior` instead, and defines ``shrinkage`` in place of ``conditioning``.
 That returns a :class:`~pmgp.core.gaussians.shrinking.Shrinkage` with ``product``, ``diagonal``, ``log_determinant`` and
-``covariance_bar``. Such a kind has Laplace's method and expectation propagation with the gradients of their evidence,
-importance sampling and annealed importance sampling, and elliptical slices. Everything else may be added method by
-method. A method that a kind leaves out raises an :class:`UnsupportedError`, which says who needs it and what to use
-instead.
+``covariance_bar``. Such a kind supports Laplace's method and expectation propagation with the gradients of their
+evidence, importance sampling and annealed importance sampling, and elliptical slices. Everything else may be added
+method by method. A method that a kind leaves out raises an :class:`UnsupportedError`, which says what needs it and what
+to use instead.
 
 The gradient of the evidence in K is a *bar*: whatever the posterior's ``covariance_bar`` returns and the model's
 ``covariance_pullback`` of the same kind takes. No code between the two looks into it. For the dense kind it is the
@@ -438,7 +438,7 @@ class Posterior(Gaussian):
         self._lacks("values in groups, which SequentialSampling needs", 'estimator="importance"')
 
     def regressions(self, variance: np.ndarray) -> np.ndarray:
-        """Return the coefficients of regressions of all latent values on each one, in a row: (n, n)."""
+        """Return the coefficients of regressions of all latent values on each one, a row for each: (n, n)."""
         slopes = self.product(np.eye(self.size)) / variance[:, None]
         np.fill_diagonal(slopes, 1.0)
         return slopes

@@ -83,7 +83,7 @@ class SiteGroups:
         return cls(mean, roots, groups, q.log_normalizer)
 
     def whitened(self, f: np.ndarray) -> np.ndarray:
-        """Return v of f = mean + R v: (C n,) to (C, n)."""
+        """Return v for f = mean + R v: (C n,) to (C, n)."""
         deviations = f.reshape(self.mean.shape) - self.mean
         return np.array([linalg.triangular_solve(root, x) for root, x in zip(self.roots, deviations, strict=True)])
 

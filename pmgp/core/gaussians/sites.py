@@ -147,7 +147,7 @@ class SiteApproximation(Posterior):
         return linalg.triangular_solve(self.factor, np.asfortranarray(np.sqrt(self.precision)[:, None] * cross))
 
     def regressions(self, variance: np.ndarray) -> np.ndarray:
-        """Return the coefficients of regressions of all latent values on each one, in a row: (n, n)."""
+        """Return the coefficients of regressions of all latent values on each one, a row for each: (n, n)."""
         covariance = self.prior.product(np.eye(self.size))
         projected = self.project(covariance)
         slopes = (covariance - projected.T @ projected) / variance[:, None]
@@ -240,7 +240,7 @@ def moved_by_kernel(
     likelihood: Likelihood,
     auxiliary: np.ndarray,
 ) -> tuple[np.ndarray, float, int] | None:
-    """Make a slice move of f on an ellipse, see `Gaussian.moved`; the kernel draws its angles from the generator."""
+    """Make a slice move of f on an ellipse as `Gaussian.moved` does; the kernel draws its angles from the generator."""
     kernel = kernel_with_terms(likelihood, SLICE)
     if kernel is None:
         return None

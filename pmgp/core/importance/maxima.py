@@ -1,8 +1,8 @@
 """Other maxima of a log-density than the one that a climb has found.
 
 A posterior of length-scales, one for each feature, may have several maxima: where one feature is left out, another one
-explains what it did. The curvature at one maximum shows nothing of the others, and nor do weights of draws about it, if
-no draw is near another one. So climbs start elsewhere, and end as soon as they are on the way to a known maximum.
+explains what it did. The curvature at one maximum says nothing about the others, nor do the weights of draws about it,
+if no draw is near another one. So climbs start elsewhere, and end early once they are on the way to a known maximum.
 """
 
 from __future__ import annotations
@@ -21,14 +21,14 @@ DISPERSED = 2.5
 # A climb is on the way to a maximum within this distance of it, or where the gradient differs from that of the normal
 # density about it by less than this share.
 CLOSE, SHARE = 1.0, 0.3
-# A maximum that is lower than the highest known one by more than this is left out, in nats.
+# A maximum is left out if it is lower than the highest known one by more than this, in nats.
 LOWEST = 8.0
-# Most climbs from one starting point, each with the curvature at the end of the one before.
+# Largest number of climbs from one starting point, each with the curvature at the end of the one before.
 MOST_CLIMBS = 4
 
 
 class Maximum(NamedTuple):
-    """A maximum of a log-density: its value there, and the t distribution with the curvature there."""
+    """A maximum of a log-density: the value there, and the t distribution with the curvature there."""
 
     value: float
     student: SplitStudent
@@ -54,7 +54,7 @@ def all_maxima(
     value: Callable[[np.ndarray], float] | None = None,
     differences: bool = True,
 ) -> list[Maximum]:
-    """Climb from some points, and return the known maxima and others, without those that are much lower than others.
+    """Climb from some points, and return the known maxima, and new ones unless they are much lower than the highest.
 
     - `value`: the log-density without its gradient, if that takes less
     - `differences`: whether the curvature at a maximum is found from differences between gradients beside it, or is
@@ -88,13 +88,13 @@ class _Climbs:
         return Maximum(value, student_at(found.theta, found.curvature)) if new else None
 
     def _reached(self, start: Start) -> Polished | None:
-        """Return the maximum that a climb reaches, perhaps after others from where it seemed to end."""
+        """Return the maximum that a climb reaches, perhaps after further climbs from where it seemed to end."""
         for _ in range(MOST_CLIMBS):
             near = near_maximum(self._density, *start, self._homeward)
             found = None if near is None else self._last_steps(near)
             if found is None or found.converged:
                 return found
-            # BFGS has not seen that some direction is flat, which differences show.
+            # The differences show a flat direction that BFGS has not seen.
             start = Start(found.theta, scale_at(found.curvature))
         return None
 

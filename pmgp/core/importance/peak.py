@@ -25,7 +25,7 @@ STEP = 1e-3
 SMALLEST_CURVATURE = 1.0 / 9.0
 DEGREES_OF_FREEDOM = 7.0
 # The last step of Newton's method is shorter than this, a root mean square over directions in posterior deviations; the
-# other numbers are the most steps, and the largest ratio of the length of one to that before.
+# other numbers are the largest number of steps, and the largest ratio of a step's length to that of the one before.
 CLOSE, MOST_STEPS, SHORTER = 0.5, 4, 0.7
 
 
@@ -122,10 +122,10 @@ class Polished(NamedTuple):
 
 
 def polished(density: Density, start: np.ndarray, there: tuple[float, np.ndarray], step: float = STEP) -> Polished:
-    """Make the last steps to a maximum that is near: they have one curvature, from one-sided differences.
+    """Make the last steps to a maximum that is near: all use one curvature, from one-sided differences.
 
     This takes one gradient for each direction, and one for each step but the first: `there` has the log-density and its
-    gradient at the start. It has not converged where steps do not become shorter, or lead to where there is no density.
+    gradient at the start. It does not converge if steps do not become shorter, or lead to where the density is zero.
 
     Raises ValueError if a gradient next to the start is not finite.
     """
@@ -135,7 +135,7 @@ def polished(density: Density, start: np.ndarray, there: tuple[float, np.ndarray
     for _ in range(MOST_STEPS):
         move = scale @ gradient
         distance = float(np.sqrt(move @ gradient / len(theta)))
-        # Where there is no density, the gradient may be zero, as at a maximum.
+        # Where the density is zero, the gradient may be zero, as at a maximum.
         if not np.isfinite(value) or not distance < farthest:
             break
         theta, farthest = theta + move, SHORTER * distance

@@ -13,13 +13,14 @@ from pmgp.core.numerics.bfgs import after_step
 Ended = Callable[[np.ndarray, np.ndarray], bool]
 """Whether a climb is to end early at theta, with the gradient there."""
 
-# A climb ends where the next step is this short, a root mean square over directions in posterior deviations; most
-# gradients of it.
+# A climb ends where the next step is this short, a root mean square over directions in posterior deviations; largest
+# number of gradients of a climb.
 NEAR, MOST_GRADIENTS = 0.3, 40
-# A step may be so many deviations long, and may change elements by so much on the unconstrained scale: by the larger.
+# Limits of a step: its length in deviations, and the change of an element on the unconstrained scale. It may reach the
+# larger one.
 LONGEST, RADIUS = 3.0, 1.0
-# Share of the increase that the slope promises, below which a step is shortened; by what share it is at least and at
-# most, and its shortest share.
+# A step is shortened if it gains less than this share of the increase that the slope promises; smallest and largest
+# factor of a shortening; smallest share of the step that is tried.
 ENOUGH, SHORTENED, SHORTEST = 1e-4, (0.1, 0.6), 1e-3
 
 

@@ -3,8 +3,8 @@
 All draws are weighed with the mixture of both proposals (Veach and Guibas 1995), so that draws from a first proposal
 that is too narrow, or in the wrong place, still count. If the second proposal were fitted to the very draws that it
 weighs, as in adaptive multiple importance sampling (Cornuet et al. 2012), large weights would lower themselves. So
-there are as many second proposals as first draws, each fitted without one of them. This holds also for maxima that are
-found from the heaviest draw, which is another one for the proposal that leaves it out. A first draw is weighed with the
+there are as many second proposals as first draws, each fitted without one of them. The same holds for maxima that are
+found from the heaviest draw: the proposal that leaves this draw out uses the next one. A first draw is weighed with the
 proposal fitted without it. Each further draw comes from one of these proposals, chosen at random, and is weighed with
 that one.
 
@@ -96,7 +96,7 @@ def _shares_of(mixture: SplitMixture, draws: np.ndarray) -> np.ndarray:
 
 
 def _padded(found: tuple[np.ndarray, ...], number: int) -> list[np.ndarray]:
-    """Repeat the last component, without a share, so that there are as many as in other proposals."""
+    """Repeat the last component, with a share of zero, so that there are as many as in other proposals."""
     missing = number - len(found[0])
     shares, centers, factors = (np.concatenate([one, np.repeat(one[-1:], missing, axis=0)]) for one in found)
     shares[len(found[0]) :] = 0.0
@@ -109,8 +109,8 @@ def _matched(
     """Return shares (k,), centers (k, dimension) and Cholesky factors of scale matrices (k, dimension, dimension).
 
     Each component has the weighted mean and covariance of its part of the draws, to which those of the first proposal
-    are added: the center like one draw, the scale like as many as dimensions, and the share like one draw for each
-    component.
+    are added: its center counts as one draw, its scale as one draw for each dimension, and its share as one draw for
+    each component.
 
     - `shares` (k, size): the part of each draw that belongs to a component of the first proposal
     - `draws` (dimension, size)

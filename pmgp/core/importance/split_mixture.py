@@ -40,7 +40,7 @@ class SplitMixture:
 
     @property
     def degrees_of_freedom(self) -> float:
-        """Those of all components."""
+        """The degrees of freedom of all components."""
         return self.components[0].degrees_of_freedom
 
     @cached_property
@@ -50,7 +50,7 @@ class SplitMixture:
         return masses - np.logaddexp.reduce(masses)
 
     def fitted(self, log_density: Callable[[np.ndarray], float]) -> SplitMixture:
-        """Return this mixture with widths from the log-density that `values` are of, see `SplitStudent.fitted`."""
+        """Return this mixture with widths from the log-density that gave `values`; see `SplitStudent.fitted`."""
         return replace(self, components=tuple(one.student.fitted(log_density, one.value) for one in self.maxima))
 
     def sample(self, rng: np.random.Generator, size: int) -> np.ndarray:

@@ -32,7 +32,7 @@ class SplitStudent:
 
     @classmethod
     def symmetric(cls, center: np.ndarray, scale: np.ndarray, degrees_of_freedom: float) -> SplitStudent:
-        """Return the t distribution with this scale matrix, whose axes are close to those of the coordinates.
+        """Return the t distribution with this scale matrix, whose axes are close to the coordinate axes.
 
         They are standard deviations times the root of the correlation matrix. Principal axes would mix coordinates that
         have similar deviations, and with them the skewness of one with that of another.
@@ -61,8 +61,8 @@ class SplitStudent:
     def fitted(self, log_density: Callable[[np.ndarray], float], highest: float) -> SplitStudent:
         """Return this distribution with widths from a log-density on both sides along each axis.
 
-        A width makes the logarithm of a normal density as much lower at that point as the given one is. `highest` is
-        the log-density at the center; nothing changes where there is none.
+        With each width, the logarithm of a normal density falls as much towards that point as the given log-density.
+        `highest` is the log-density at the center; nothing changes if it is not finite.
         """
         if not np.isfinite(highest):
             return self

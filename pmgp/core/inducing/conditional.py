@@ -1,7 +1,7 @@
 """Whitened values v at inducing inputs, given theta: their log-density, the Gaussian at its mode, and slices about it.
 
 Given theta the target of the sparse MCMC article is N(v; 0, I) times a function of f = m + A'v that factorizes over
-observations. With A at hand a value costs O(N M), and Newton's method O(N M^2) a step.
+observations. With A at hand a value costs O(N M), and Newton's method O(N M^2) per step.
 """
 
 from __future__ import annotations
@@ -94,7 +94,7 @@ class WhitenedConditional:
 
 
 class GaussianFit(NamedTuple):
-    """N(mode, (L L')^-1), in whose coordinates w = L'(v - mode) v is close to standard normal.
+    """N(mode, (L L')^-1), in whose coordinates, w = L'(v - mode), v is close to standard normal.
 
     `mode` (k, m); `factors` list of (m, m) arrays: L of each output, in its lower triangle.
     """
@@ -185,7 +185,7 @@ def fitted_by_sites(conditional: WhitenedConditional, sites: Sites) -> GaussianF
 
 
 def _possible(conditional: WhitenedConditional, start: np.ndarray) -> tuple[np.ndarray, np.ndarray, float]:
-    """Return the start, its latent values and its log-density; or those of zeros if their log-density is larger."""
+    """Return the start, its latent values and its log-density; or zeros with theirs, if that log-density is larger."""
     points = [(v, conditional.latent(v)) for v in (start, np.zeros_like(start))]
     values = [conditional.log_density(*point) for point in points]
     best = 0 if values[0] >= values[1] else 1

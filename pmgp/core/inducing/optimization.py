@@ -14,7 +14,7 @@ from typing import Any, NamedTuple
 import numpy as np
 from scipy.optimize import OptimizeResult, minimize
 
-# If the bound does not exist, the line search gets the last bound less FALL times the largest gain of a step so far, or
+# If the bound is not defined, the line search gets the last bound less FALL times the largest gain of a step so far, or
 # at least FALL nats. With a far lower value it would interpolate a step of length zero.
 FALL = 4.0
 # Number of times that L-BFGS restarts, in coordinates of the q that it has reached, after it met such a point.
@@ -171,7 +171,7 @@ class _Search:
         better = -found.fun > begun
         at = self.coordinates.at(found.x) if better else self.coordinates.origin
         self.obstructed |= self._refused
-        message = "the bound does not exist near the end of the search" if self.obstructed else str(found.message)
+        message = "the bound is not defined near the end of the search" if self.obstructed else str(found.message)
         return at, bool(found.success) and not self.obstructed, message
 
     def _negative(self, vector: np.ndarray) -> tuple[float, np.ndarray]:

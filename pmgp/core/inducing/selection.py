@@ -38,8 +38,8 @@ def cluster_centers(X: np.ndarray, m: int, rng: np.random.Generator, iterations:
 def dispersed(X: np.ndarray, m: int, rng: np.random.Generator) -> np.ndarray:
     """Return m rows, each drawn with a probability in proportion to its squared distance from those before it.
 
-    These are the rows that SciPy's k-means++ draws with the same generator. It computes the distances from all of them
-    anew for each, and had not drawn 500 of 60,000 images after five minutes, where this takes half a minute.
+    These are the rows that SciPy's k-means++ draws with the same generator. For each row it computes the distances from
+    all earlier ones again: it had not drawn 500 of 60,000 images after five minutes, and this takes half a minute.
     """
     chosen, nearest = [int(rng.integers(len(X)))], np.full(len(X), np.inf)
     while len(chosen) < m:

@@ -1,8 +1,8 @@
 """Elliptical slice sampling (Murray, Adams and MacKay 2010; Algorithm 3 of the comparative evaluation).
 
 The ellipses come from a Gaussian reference q, and the target is q(f) r(f). If q is the prior, r is the likelihood, as
-in the published algorithm. If q approximates the posterior, r is the likelihood over the sites, and the ellipses reach
-span the whole posterior. Either way a call of r costs O(n).
+in the published algorithm. If q approximates the posterior, r is the likelihood over the sites, and the ellipses span
+the whole posterior. Either way a call of r costs O(n).
 """
 
 from __future__ import annotations

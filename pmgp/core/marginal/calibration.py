@@ -45,7 +45,7 @@ def choose_draws(
     predictor: Predictor | None,
     price: Price | None = None,
 ) -> tuple[int | None, float]:
-    """Return the chosen number of draws, or the estimator's own, and the spread with it.
+    """Return the chosen number of draws, or the estimator's own, and the spread with that number.
 
     - `thetas` list of (dimension,) arrays: posterior points, from the second half of tuning
     - `price`: the number of draws with the lowest price is chosen; without a price, the smallest number that suffices

@@ -118,7 +118,7 @@ class Evaluator:
         return Ready(theta, log_prior, evaluation.log_screen, approximation, likelihood)
 
     def start_from(self, evaluation: Evaluated) -> np.ndarray:
-        """Return the start for an approximation at a nearby theta, see `Approximation.start_from`."""
+        """Return the start for an approximation at a nearby theta; see `Approximation.start_from`."""
         return self.approximation.start_from(evaluation.approximation)
 
 

@@ -4,7 +4,7 @@ The target is extended by the importance samples and the index of one of them, w
 p(f|theta, y). Three things are added to the article's algorithm; each leaves the extended target invariant.
 
 - *The screen* (surrogate transitions, Liu 2001; with a single one, delayed acceptance, Christen and Fox 2005): theta
-  moves by transitions that leave the approximation's own posterior invariant, a deterministic density. Their result
+  moves by transitions that leave the approximation's own posterior, a deterministic density, invariant. Their result
   is accepted with the ratio of estimate and screen, so that one unbiased estimate corrects them all. If theta has not
   moved, no estimate is made, and K need not be factorized.
 - *Latent draws*: the trace gets a copy of the retained particle after a fixed number of elliptical slice moves at the
@@ -13,7 +13,7 @@ p(f|theta, y). Three things are added to the article's algorithm; each leaves th
 - *Refreshment* (as in particle Gibbs): at the end of an iteration that copy becomes the retained particle, and all
   other particles and the stored estimate are redrawn given it. This frees a chain that is stuck on an overestimate.
 
-Otherwise the stored estimate of the current state is never recomputed.
+Apart from this, the stored estimate of the current state is never recomputed.
 """
 
 from __future__ import annotations
@@ -221,7 +221,7 @@ class PseudoMarginalChain:
         return self.estimator if frozen.estimator is None else frozen.estimator
 
     def refreshed_every(self, sharing: bool) -> int:
-        """Return the iterations between refreshments for an estimator that shares draws, or not; 0 for none."""
+        """Return the iterations between refreshments, for an estimator with or without shared draws; 0 for none."""
         if self.refresh_every is not None:
             return self.refresh_every
         return REFRESH_SHARED if sharing else REFRESH_ALONE

@@ -20,7 +20,7 @@ class ScreenDensity:
     `learning`: whether to keep pairs from which the predictor may learn.
 
     `iterations`: total number of iterations of all fits; `converged`, `indefinite`: whether all fits converged, and
-    whether K was indefinite anywhere; `pairs`: theta and a start for fits nearby, for each q that converged.
+    whether K was indefinite anywhere; `pairs`: theta and a start for nearby fits, for each q that converged.
     """
 
     def __init__(self, evaluate: Evaluator, predictor: Predictor | None, learning: bool = False) -> None:

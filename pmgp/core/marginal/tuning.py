@@ -1,8 +1,8 @@
 """Tuning of a pseudo-marginal chain, under the approximation's own marginal likelihood.
 
-Adaptation uses the deterministic approximation, so that a great overestimate of p(y|theta) cannot trap the chain before
-its proposals fit (section 4.4 of the pseudo-marginal article). The same transition later moves on the screen. All that
-was learned is frozen when tuning ends.
+Adaptation uses the deterministic approximation, so that a large overestimate of p(y|theta) cannot trap the chain before
+its proposals are adapted (section 4.4 of the pseudo-marginal article). The same transition later moves on the screen.
+All that was learned is frozen when tuning ends.
 """
 
 from __future__ import annotations
@@ -20,7 +20,8 @@ from pmgp.core.numerics.storable import storable
 from pmgp.core.transitions.base import AdaptiveTransition, Point, TransitionInfo
 
 # Fractions of tuning: draws before BURN_IN are forgotten; from KEPT_FROM on draws are kept. Starts are regressed on
-# theta from PREDICTED_FROM on; the regression begins again at RESTARTED_AT, without starts on the way to the posterior.
+# theta from PREDICTED_FROM on; the regression begins again at RESTARTED_AT, without the starts from before the chain
+# reached the posterior.
 BURN_IN = 0.2
 KEPT_FROM = 0.5
 PREDICTED_FROM, RESTARTED_AT = 0.1, 0.4
