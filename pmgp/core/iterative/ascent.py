@@ -1,7 +1,7 @@
 """A climb to a maximum along gradients alone, for log-densities whose values are too noisy to compare.
 
-Directions are those of BFGS. A step is shortened where the gradient has turned back, which a line search would tell
-from values, or where there is none, since a solver that has not converged gives no gradient.
+Directions are those of BFGS. A step is shortened where the gradient has turned back, which a line search would see from
+the values, or where there is no gradient because a solver has not converged.
 """
 
 from __future__ import annotations
@@ -25,8 +25,8 @@ SMALLEST_STEP = 1e-3
 class Climbed(NamedTuple):
     """Where a climb ended.
 
-    `theta`, `gradient` (p,); `inverse` (p, p): an estimate of the inverse of minus the Hessian; `distance`: that to the
-    maximum in posterior deviations, by a quadratic model; `evaluations`: number of gradients.
+    `theta`, `gradient` (p,); `inverse` (p, p): an estimate of the inverse of minus the Hessian; `distance`: distance to
+    the maximum in posterior deviations, from a quadratic model; `evaluations`: number of gradients.
     """
 
     theta: np.ndarray
@@ -72,7 +72,7 @@ def distance(gradient: np.ndarray, inverse: np.ndarray) -> float:
 def _shortened(
     gradient: Gradient, theta: np.ndarray, before: np.ndarray, step: np.ndarray
 ) -> tuple[tuple[np.ndarray, np.ndarray] | None, int]:
-    """Return a step that does not pass the maximum by much, with the gradient there, and the number of gradients."""
+    """Return a step that does not overshoot the maximum by much, the gradient there, and the number of gradients."""
     share, slope, tried = 1.0, float(before @ step), 0
     while share >= SMALLEST_STEP:
         found = gradient(theta + share * step)
@@ -83,6 +83,6 @@ def _shortened(
         there = float(found @ step)
         if there >= -TURNED * slope:
             return (share * step, found), tried
-        # The zero of the slope, if it falls in a straight line.
+        # The zero of the slope, if the slope falls linearly.
         share *= max(slope / (slope - there), 0.1)
     return None, tried

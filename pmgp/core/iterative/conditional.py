@@ -28,7 +28,7 @@ EACH_DRAW, EACH_RANK_OF_DRAWS = NODES + 16, EACH_RANK + 2
 TILES = 3.5e6
 # Variances that are this small, relative to those of the prior, are rounding errors.
 ROUNDING = 1e-13
-# A guess of the share of the prior's variance that is left, where the preconditioner does not tell.
+# A guess of the share of the prior's variance that is left, where the preconditioner gives no useful bound.
 GUESS = 1e-2
 
 
@@ -51,13 +51,13 @@ class IterativeConditional:
     def weights(self, y: np.ndarray, share: float = 1.0) -> np.ndarray:
         """Return C^-1 (y - m) for columns: (n, k) -> (n, k).
 
-        The error of the mean is at most this share of the tolerance, at any input.
+        The error of the mean is at most `share` times the tolerance, at any input.
         """
         solver = ConjugateGradients(share * self._solver.tolerance, self._solver.cap)
         return solver.solve(self._product, y, self._preconditioner, units=self._units).x
 
     def explained(self, between: np.ndarray, prior: np.ndarray) -> np.ndarray:
-        """Return the variances B'C^-1 B, with standard deviations of the process to the relative tolerance.
+        """Return the variances B'C^-1 B; the process's standard deviations are accurate to the relative tolerance.
 
         `between` (n, m): B; `prior` (m,): variances before the observations.
         """
@@ -83,7 +83,7 @@ class IterativeConditional:
         """Draw the process at new inputs, less its prior mean there: (m, k) for observations y - m of shape (n, k).
 
         A draw differs from an exact one by at most the tolerance, in posterior standard deviations at any input. Half
-        of that is for the prior's draw, whose error is estimated.
+        of the tolerance is for the prior's draw, whose error is estimated.
 
         - `factor` (m, m): L
         - `whitened` (m, n): W
@@ -133,7 +133,7 @@ class _Given:
         return self._diagonal.copy()
 
     def preconditioner(self, noise: np.ndarray, rank: int) -> Preconditioner:
-        """Return a preconditioner for the matrix plus noise: of random pivots, or none where nothing is left."""
+        """Return a preconditioner for the matrix plus noise: with random pivots, or the noise if nothing is left."""
         if not self._diagonal.any():
             return Diagonal(noise)
         return random_pivots(self, noise, rank, np.random.default_rng(0))

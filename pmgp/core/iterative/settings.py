@@ -24,7 +24,7 @@ class Iterative:
     cap : int
         Largest number of iterations; if they do not suffice, there is an error and no result.
     probes : int
-        Number of random right-hand sides for a gradient, at least 2. Its errors fall with the square root.
+        Number of random right-hand sides for a gradient, at least 2. Errors fall with the square root of this number.
     memory : float
         Bytes that all arrays together may take, known before the work begins. If there is room for the elements of K,
         4 n^2 bytes, they are not computed again for each product. More bytes also let predictions solve for more new

@@ -1,7 +1,7 @@
 """The conditional densities of theta in the sufficient and in the ancillary augmentation.
 
-Section 2 and appendices A.1 and A.2 of the comparative evaluation, for any covariance, mean and likelihood. The
-payload of a point is the prior of f at theta, and f.
+They follow section 2 and appendices A.1 and A.2 of the comparative evaluation, for any covariance, mean and likelihood.
+The payload of a point is the prior of f at theta, and f.
 """
 
 from __future__ import annotations
@@ -57,7 +57,7 @@ class ThetaDensity:
 
     def at(self, position: np.ndarray, gradient: bool = False) -> Point:
         """Return the point at a position, with the gradient on request."""
-        # At extreme theta numbers overflow; these are rejected and need no warning.
+        # At extreme theta numbers overflow; such theta are rejected and need no warning.
         with np.errstate(all="ignore"):
             log_prior, latent = self._supported(position)
             if latent is None:

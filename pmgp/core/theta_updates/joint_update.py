@@ -17,7 +17,7 @@ from pmgp.core.theta_updates.densities import JointState, LatentPart, ThetaDensi
 class JointDensity(ThetaDensity):
     """p(theta) p(y|f, theta) N(f|m, K) / q(f|theta), with the chain's f at its theta and a draw from q elsewhere.
 
-    The draws at all other theta use the same normals: the density is meant for random walks, which evaluate one.
+    The draws at all other theta use the same normals: the density is meant for random walks, which evaluate only one.
 
     `normals` (2, 1, n): standard normals from which draws from q are made.
     """

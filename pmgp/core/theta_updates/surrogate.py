@@ -25,7 +25,7 @@ def surrogate_noise(prior: Prior, likelihood: Likelihood) -> np.ndarray:
     not known, Taylor's expansion at the prior mean gives S_i = 1 / curvature. S is a function of theta alone.
     """
     variance = prior.variance.copy()
-    # With several latent vectors the moments would be those of all values of an observation together.
+    # With several latent vectors the moments would be the joint ones of all values of an observation.
     moments = None if prior.vectors > 1 else likelihood.tilted_moments(prior.mean, variance)
     if moments is None:
         precision = likelihood.fisher_information(prior.mean)

@@ -1,7 +1,7 @@
 """A symmetric matrix as square tiles, and sums over its pairs of mirrored tiles, on one device or several.
 
-The tiles of the upper triangle are dealt to the devices in equal shares. Each device adds up its own share, and one
-all-reduce adds the sums, so what travels does not grow with the number of tiles.
+The tiles of the upper triangle are distributed over the devices in equal shares. Each device adds up its own share, and
+one all-reduce adds the sums, so the communication does not grow with the number of tiles.
 """
 
 from __future__ import annotations
@@ -80,7 +80,7 @@ def of_blocks(cut: TileInputs, i: Any, j: Any) -> TileInputs:
 def pairs(number: int, devices: int) -> tuple[np.ndarray, np.ndarray, np.ndarray, np.ndarray]:
     """Return blocks i <= j, and weights of the tile and of its mirror image, in equal numbers for all devices.
 
-    The mirror image of a tile on the diagonal has weight zero, and so has all that fills up the last device's share.
+    The mirror image of a tile on the diagonal has weight zero, as do the pairs that fill up the last share.
     """
     i, j = (place.astype(np.int32) for place in np.triu_indices(number))
     missing = -len(i) % devices

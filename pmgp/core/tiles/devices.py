@@ -23,7 +23,7 @@ def mesh_of(devices: Any) -> Mesh | None:
     Raises
     ------
     ValueError
-        If `devices` is empty or no such value.
+        If `devices` is empty or another value.
     """
     if devices is None:
         return None
@@ -54,5 +54,5 @@ def _copied(leaf: Any, whole: NamedSharding) -> Any:
 
 
 def by_rows(mesh: Mesh | None) -> NamedSharding | None:
-    """Return the sharding that deals rows to the devices of a mesh."""
+    """Return the sharding that distributes rows over the devices of a mesh."""
     return None if mesh is None else NamedSharding(mesh, PartitionSpec(AXIS))

@@ -1,4 +1,4 @@
-"""The largest tiles with which a product keeps to a given memory, known before it begins."""
+"""The largest tiles with which a product stays within a given memory, known before it begins."""
 
 from __future__ import annotations
 

@@ -1,7 +1,7 @@
 """Products of K with vectors, its gradients contracted with few vectors, and its rectangles, tile by tile.
 
-No array of n by n elements is made. Single precision is for the elements of a tile and for its product with vectors;
-the sums over tiles are in double precision.
+No array of n by n elements is made. If single precision is used, it is only for the elements of a tile and for its
+product with vectors; the sums over tiles are in double precision.
 """
 
 from __future__ import annotations
@@ -171,7 +171,7 @@ class Tiles:
 
     def _tile_at(self, cut: TileInputs, i: Any, j: Any, single: bool = False) -> Any:
         given = of_blocks(cut, i, j), places(i, self.side, self.size), places(j, self.side, self.size)
-        # Graphs of PyTensor ask for double precision by name, which JAX then takes for single.
+        # PyTensor's graphs ask for double precision by name, which JAX then takes for single.
         with jax.enable_x64(not single), _ACCURATE():
             return self.tile(*given)
 

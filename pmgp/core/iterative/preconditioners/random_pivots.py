@@ -1,9 +1,9 @@
 """P = a Cholesky factorization of K with random pivots, + D: the default.
 
 Each pivot is drawn in proportion to its variance given those before it (Chen, Epperly, Tropp and Webber 2024, Randomly
-pivoted Cholesky). So neither outliers take all of them, as with the largest pivots, nor dense regions, as with uniform
-draws. Pivots are drawn in blocks, as in algorithm 4 of the accelerated version: proposals come from the same variances,
-and a scan accepts them with probabilities from the variances that remain.
+pivoted Cholesky). So outliers do not take all of them, as with the largest pivots, nor do dense regions, as with
+uniform draws. Pivots are drawn in blocks, as in algorithm 4 of the accelerated version: proposals come from the same
+variances, and a scan accepts them with probabilities from the variances that remain.
 """
 
 from __future__ import annotations

@@ -4,7 +4,7 @@ This is algorithm 1 of Cutajar, Osborne, Cunningham and Filippone (2016), Precon
 denominator of alpha and the signs of Golub and Van Loan, which are misprinted in the article.
 
 A column whose residual in the recursion has converged is checked with b - C x, and continues from there if that has
-not: the recursion's residual keeps falling when rounding, or tiles in single precision, have stopped the solution.
+not: the recursion's residual keeps falling when rounding, or tiles in single precision, keep x from improving.
 """
 
 from __future__ import annotations

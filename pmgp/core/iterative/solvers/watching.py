@@ -16,7 +16,7 @@ class Residual(NamedTuple):
     tolerance: float
 
     def __str__(self) -> str:
-        """Return the residual and the tolerance as words that are short enough for a line of progress."""
+        """Return the residual and the tolerance as text that is short enough for a line of progress."""
         return f"residual {self.norm:.2g} (to {self.tolerance:.2g})"
 
 
@@ -37,6 +37,6 @@ def watched(watcher: Watcher) -> Iterator[None]:
 
 
 def tell(iterations: int, norm: float, tolerance: float) -> None:
-    """Tell the residual to those who watch."""
+    """Report the residual to the watchers."""
     for watcher in _watchers.get():
         watcher(Residual(iterations, float(norm), tolerance))
