@@ -469,7 +469,7 @@ BAD_PARAMETERS = (
     ("OrdinalProbit", {"thresholds": [-np.inf, 0.0]}, "leave out infinite ones"),
     ("OrdinalProbit", {"thresholds": []}, r"at least one number, not of shape \(0,\)"),
     ("OrdinalProbit", {"thresholds": 0.3}, r"at least one number, not of shape \(\)"),
-    ("OrdinalProbit", {"thresholds": [0.5]}, r"from 0 to 1, one more than there are thresholds, found 2;"),
+    ("OrdinalProbit", {"thresholds": [0.5]}, r"from 0 to 1 \(one more label than thresholds\), found 2;"),
 )
 
 

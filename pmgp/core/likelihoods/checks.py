@@ -51,7 +51,7 @@ def check_counts(y: np.ndarray) -> np.ndarray:
 def check_categories(y: np.ndarray, categories: int) -> np.ndarray:
     """Return the labels as integers; refuse labels that are not among 0, ..., categories - 1."""
     message = (
-        f"ordinal labels must be whole numbers from 0 to {categories - 1}, one more than there are thresholds, found "
+        f"ordinal labels must be whole numbers from 0 to {categories - 1} (one more label than thresholds), found "
         "{}; recode them, or give other thresholds"
     )
     y = np.asarray(y)
@@ -97,7 +97,7 @@ def _check_class_number(found: int, wanted: int | None) -> None:
 def check_classes(y: np.ndarray, classes: int) -> np.ndarray:
     """Return the labels as integers; refuse labels that are not among 0, ..., classes - 1."""
     message = (
-        f"class labels must be whole numbers from 0 to {classes - 1}, a latent process for each, found "
+        f"class labels must be whole numbers from 0 to {classes - 1}, with a latent process for each, found "
         "{}; recode them, or give more processes"
     )
     y = np.asarray(y)

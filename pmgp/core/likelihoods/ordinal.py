@@ -1,6 +1,6 @@
 """Ordinal labels: the interval between thresholds that the latent value falls into, blurred by normal noise.
 
-Appendix B.4 of the comparative evaluation.
+See appendix B.4 of the comparative evaluation.
 """
 
 from __future__ import annotations
@@ -94,7 +94,7 @@ class OrdinalProbit(FactorizingLikelihood):
     ) -> np.ndarray:
         """Return P(y = s) for f ~ N(mean, variance): (m,) arrays to (m, r).
 
-        Computed in the tail in which the interval lies: a difference of two numbers close to 1 would be zero.
+        They are computed in the tail in which the interval lies: a difference of two numbers close to 1 would be zero.
         """
         scale = np.sqrt(np.square(noise) + variance)
         limits = (thresholds - mean[:, None]) / scale[:, None]

@@ -40,7 +40,7 @@ class SummedPrecision:
         return cls(pattern, np.stack([pattern.part(one) for one in stored]))
 
     def prior(self, coefficients: np.ndarray, offset: float | np.ndarray = 0.0) -> PrecisionPrior:
-        """Return the Gaussian with coefficients c, (k,), in its precision, whose A x has the mean `offset`.
+        """Return the Gaussian whose precision has the coefficients c, (k,), and whose A x has the mean `offset`.
 
         The offset is a number or of shape (n,).
         """

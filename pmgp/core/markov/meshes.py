@@ -71,7 +71,7 @@ class Mesh:
         if not hasattr(points, "tocsr") or points.shape[1] != self.size:
             raise ValueError(
                 f"for a mesh, X must be a sparse (k, {self.size}) array with the weights of the nodes for each point, "
-                "as returned by fmesher for example"
+                "as returned by fmesher, for example"
             )
         return points.tocsr()
 
@@ -252,7 +252,7 @@ def _refuse_areas(areas: np.ndarray) -> None:
 
 
 def _refuse_stiffness(stiffness: Any) -> None:
-    """Refuse a matrix that cannot be one of integrals of products of gradients."""
+    """Refuse a matrix that cannot consist of integrals of products of gradients."""
     if not np.isfinite(stiffness.data).all():
         raise ValueError(f"{np.count_nonzero(~np.isfinite(stiffness.data))} elements of G are not finite")
     if abs(stiffness - stiffness.T).max() > 1e-10 * abs(stiffness).max():
@@ -267,9 +267,9 @@ def _refuse_stiffness(stiffness: Any) -> None:
 
 
 def _is_semidefinite(matrix: Any) -> bool:
-    """Return whether no eigenvalue is negative, beyond what rounding makes of those that are zero.
+    """Return whether no eigenvalue is negative, apart from rounding errors of those that are zero.
 
-    By Sylvester's law of inertia these have the signs of the pivots, if rows and columns are ordered alike.
+    By Sylvester's law of inertia, eigenvalues have the signs of the pivots if rows and columns are ordered alike.
     """
     shift = 1e-8 * abs(matrix).max() + np.finfo(float).tiny
     try:

@@ -37,7 +37,7 @@ class SampledPaths:
 
     @property
     def effective_size(self) -> float:
-        """Number of independent weights whose mean has the variance of this estimate, see `ResampledParticles`."""
+        """Number of independent weights whose mean has the variance of this estimate; see `ResampledParticles`."""
         return self._resampled.effective_size
 
     @property
@@ -54,7 +54,7 @@ class SampledPaths:
 
 @dataclass(frozen=True)
 class PathSampling:
-    """An estimator of p(y|theta) by particles that are drawn backwards, and weighted and resampled on the way.
+    """An estimator of p(y|theta) with particles that are drawn backwards, and weighted and resampled on the way.
 
     Parameters
     ----------
@@ -118,7 +118,7 @@ class PathSampling:
         likelihood: Likelihood,
         draws: int | None = None,
     ) -> SampledPaths:
-        """Draw and weight particles; `draws` replaces the own number."""
+        """Draw and weight particles; `draws` replaces the estimator's own number."""
         return self._walked(rng, approximation, likelihood, draws, None)
 
     def estimate_given(

@@ -81,7 +81,7 @@ class PrecisionPrior(ShrinkingPrior):
     def _cut(self, normals: np.ndarray) -> np.ndarray:
         elements = int(np.prod(self.pattern.shape))
         if elements > normals.shape[-1]:
-            self._lacks("draws made of given normals where there are more states than sites", "draws of its own")
+            self._lacks("draws made from given normals where there are more states than sites", "draws of its own")
         return normals[..., :elements]
 
     def shrinkage(self, precision: np.ndarray) -> PrecisionShrinkage | None:
@@ -152,7 +152,7 @@ class PrecisionConditioning(ShrunkConditioning):
 
     @property
     def largest_variance(self) -> np.ndarray:
-        """Variances of f without one of the sites, v / (1 - w v), which take no inverse of Q: (n,)."""
+        """Variances of f without one of the sites, v / (1 - w v), which need no inverse of Q: (n,)."""
         return self.shrinkage.diagonal() / self.inverse_diagonal
 
     def approximation(self, log_evidence: float, iterations: int, converged: bool = True) -> PrecisionPosterior:
@@ -163,7 +163,7 @@ class PrecisionConditioning(ShrunkConditioning):
 
 @dataclass(frozen=True, eq=False)
 class PrecisionPosterior(ShrunkPosterior):
-    """The approximation q(f), see `Posterior`. A draw takes one triangular solution, and is also a draw of x."""
+    """The approximation q(f); see `Posterior`. A draw takes one triangular solve, and is also a draw of x."""
 
     prior: PrecisionPrior
     shrinkage: PrecisionShrinkage

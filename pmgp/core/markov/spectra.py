@@ -17,7 +17,7 @@ from scipy.special import ive
 TOLERANCE = 1e-8
 """Largest error from the omitted cosines, in a periodic kernel of variance one."""
 MOST_HARMONICS = 64
-"""Most cosines of a periodic kernel; kernels that need more, with length-scales below about 0.046, have no density."""
+"""Largest number of cosines; periodic kernels that need more, with length-scales below 0.046, have no density."""
 
 
 class Part(NamedTuple):
@@ -55,8 +55,8 @@ def lines_of(
     """Return the lines whose sum is a kernel; a part with impossible parameters gives a line of variance NaN.
 
     - `lengthscales`, `variances` (k,): lengthscales and variances of the parts
-    - `periods`, `widths` (p,): period and length-scale of each factor of each part, in order. Those of cosines in
-      `widths` are not used
+    - `periods`, `widths` (p,): period and length-scale of each factor of each part, in order. The `widths` of cosines
+      are not used
     """
     found, begin = [], 0
     for part, lengthscale, variance in zip(parts, lengthscales, variances, strict=True):

@@ -88,7 +88,7 @@ class StatePattern(ChainPattern):
     def drawn_given(self, rng: np.random.Generator, values: np.ndarray, f: np.ndarray) -> np.ndarray | None:
         """Draw from N(0, Q^-1) given f = A x, where NaN stands for unknown values: (n,) -> (T, d).
 
-        To a draw from the prior the mean given its error in f is added.
+        The draw is one from the prior, plus the mean given that draw's error in f.
         """
         factor = self.factorize(values)
         if factor is None:
@@ -115,8 +115,8 @@ class StatePattern(ChainPattern):
 def transitions(times: Times, lines: Sequence[Line]) -> np.ndarray:
     """Return the values of a `StatePattern` for a sum of independent processes, without sites: (3, T, d, d).
 
-    A state holds each process and its derivatives, in the unit of time lengthscale / sqrt(2 order); processes that
-    rotate are in it twice. The values are NaN unless all length-scales and variances are positive and finite.
+    A state holds each process and its derivatives, in the unit of time lengthscale / sqrt(2 order), and two copies of
+    a process that rotates. The values are NaN unless all length-scales and variances are positive and finite.
     """
     size, number = sum(map(_states, lines)), len(times.distinct)
     values, begin = np.zeros((3, number, size, size)), 0

@@ -10,7 +10,7 @@ def after_step(inverse: np.ndarray, step: np.ndarray, fall: np.ndarray) -> np.nd
 
     It is unchanged where the density is not concave along the step.
 
-    - `inverse` (dimension, dimension): the one before it
+    - `inverse` (dimension, dimension): the one before the step
     - `step` (dimension,)
     - `fall` (dimension,): the gradient before the step, less that after it
     """

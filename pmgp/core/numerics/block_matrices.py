@@ -2,7 +2,7 @@
 
 A flat vector has C n elements: the n of the first block, then the n of the second, and so on. W couples the C elements
 that belong to the same site and no others, so it consists of n matrices of shape (C, C). There are two forms. The first
-needs C numbers a site, and no factorization of more than n rows (`block_shrinkage.py`).
+needs C numbers per site, and no factorization of more than n rows (`block_shrinkage.py`).
 """
 
 from __future__ import annotations

@@ -6,7 +6,7 @@
 OperationCounts(cholesky=1, inverse=0, matmul=0, matvec=0)
 
 An open block belongs to the context (:mod:`contextvars`) that opened it: other threads, and tasks that were started
-before, count for themselves. Work that a block starts in a copy of its context is counted to the block.
+before, count for themselves. Work that a block starts in a copy of its context counts for the block.
 """
 
 from __future__ import annotations

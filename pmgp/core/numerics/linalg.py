@@ -84,7 +84,7 @@ def cholesky_pushforward(factor: np.ndarray, tangents: np.ndarray, vector: np.nd
 
 
 def _rows_and_sums(factor: np.ndarray, vector: np.ndarray) -> tuple[np.ndarray, np.ndarray]:
-    """Return L^-1, and row by row the sum of the rows u_c above x_c times, and of half of x_r times the row itself.
+    """Return L^-1, with rows u_r, and the rows s_r: the sum of x_c u_c over the rows c < r, plus x_r u_r / 2.
 
     Both are lower triangles in Fortran order, with zeros above the diagonal.
     """

@@ -15,7 +15,7 @@ from pmgp.core.numerics.compiled.loading import compiled, vectors
 # the variance of the normal that places the nodes, iterations that place them about the last answer still converge.
 RESOLUTION = 0.03
 # The number of sites whose values at the nodes stay in the processor's second cache. Longer arrays also go back to the
-# operating system, which clears them again for the next sweep: half of the time of a sweep of a million sites.
+# operating system, which clears them again for the next sweep; that is half of the time of a sweep of a million sites.
 SITES = 2048
 
 
@@ -89,7 +89,7 @@ def tilted_moments_in_parts(
     variance: np.ndarray,
     near: tuple[np.ndarray, np.ndarray] | None = None,
 ) -> TiltedMoments:
-    """Return :func:`tilted_moments`, computed for so few sites at once that no array of all sites and nodes is made.
+    """Return :func:`tilted_moments`, for so few sites at a time that no array of all sites and nodes is made.
 
     `log_density`: from a range of sites to log p(y_i|f_i) of these, elementwise on arrays of shape ``(order, sites)``.
     """

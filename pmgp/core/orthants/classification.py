@@ -64,8 +64,8 @@ def classify(
     new_variance : float or (m,) array
         Prior variances at the new points.
     method : str
-        Method of drawing; see `log_probability`. ``"hard"`` and ``"soft"`` give the article's classifier; with
-        ``"soft"`` its evidence is biased.
+        Method of drawing; see `log_probability`. ``"hard"`` and ``"soft"`` give the article's classifier; the evidence
+        is biased with ``"soft"``.
     draws : int
     counted : bool
         Whether to count positive draws of the new variable, as the article does with ``"hard"``, in place of averaging

@@ -83,7 +83,7 @@ def draw_block(
 
     - start: the first variable of the block
     - factor (n, n)
-    - coefficients (n, 11): coefficients of each variable, see `recursion.Recursion`
+    - coefficients (n, 11): coefficients of each variable; see `recursion.Recursion`
     - shift (block, draws): the contribution of the mean and the variables before the block to each variable; those in
       the block are added
     - uniforms (block, draws): shares of the conditional probabilities that lie below the draws: read, or written if the
@@ -139,8 +139,8 @@ def _mean(alpha: float, beta: float) -> float:
 def _least_likely(start: int, states: np.ndarray, tolerance: float) -> int:
     """Return the variable from `start` on that is least likely to lie between its limits; those without variance last.
 
-    Of variables with one limit, the one whose limit is farthest in is the least likely, and only its probability is
-    computed.
+    Among variables with one limit, the one whose limit lies farthest inside is the least likely, and only its
+    probability is computed.
     """
     best, chosen = math.inf, start
     farthest, one_sided = -math.inf, -1

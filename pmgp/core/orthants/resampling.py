@@ -92,7 +92,7 @@ def _chances(kappa: np.ndarray, lower: float, upper: float, pivot: float) -> np.
 
 
 def _systematic(rng: np.random.Generator, weights: np.ndarray) -> np.ndarray:
-    """Return resampled indices, from a comb of points and expected in proportion to their weights: (particles,)."""
+    """Return indices drawn with a comb of points, in proportion to the weights on average: (particles,)."""
     cumulative = np.cumsum(weights)
     points = (np.arange(len(weights)) + rng.uniform()) * (cumulative[-1] / len(weights))
     return np.minimum(np.searchsorted(cumulative, points, side="right"), len(weights) - 1)

@@ -16,7 +16,7 @@ from pmgp.core.orthants.problem import TruncatedNormal
 # with which draws are equally exact; larger precisions would lose their last digits when they are subtracted.
 SMALLEST_SHARE = 1e-6
 TOLERANCE = 0.01
-# How much the least informative sites are weakened, and how fast that ends for more informative ones, from experiments.
+# From experiments: how far the least informative sites are weakened, and how fast that fades for more informative ones.
 # At a variance of 50 it halves the spread of log-estimates; if all sites are informative it changes nothing.
 WEAKENING, FADING = 0.6, 6
 

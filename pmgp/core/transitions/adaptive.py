@@ -1,8 +1,8 @@
 """Transitions that learn a step size, and coordinates, while a chain tunes.
 
-The operators of section 3 of the comparative evaluation for a vector of a few elements, such as theta: Metropolis,
-hybrid Monte Carlo and simplified manifold MALA. The first two move in coordinates x with theta = F x, where F F' is
-the covariance of the tuning draws; the third uses the density's metric.
+These are the operators of section 3 of the comparative evaluation for a vector of a few elements, such as theta:
+Metropolis, hybrid Monte Carlo and simplified manifold MALA. The first two move in coordinates x with theta = F x, where
+F F' is the covariance of the tuning draws; the third uses the density's metric.
 """
 
 from __future__ import annotations

@@ -24,7 +24,7 @@ TRAJECTORY = 2
 # Fractions of tuning from which turns are measured, and at which measurement restarts: both kinds are then final.
 MEASURED_FROM, RESTARTED_AT = 0.2, 0.5
 REFIT_EVERY = 25
-# The better kind without the other would be best; the other guards against regions that tuning has not seen.
+# The better kind alone would be most efficient; the other guards against regions that tuning has not seen.
 BOUNDS_OF_SHARE = (0.1, 0.9)
 # Prices in evaluations: of a trajectory's step with its gradient, and of the correction after any turn.
 GRADIENT, REST = 1.67, 1.5
@@ -97,7 +97,7 @@ class Alternation:
         return LearnedAlternation(proposals, trajectories, share, nothing, np.empty(0), 0, 0)
 
     def _share(self, learned: LearnedAlternation) -> float:
-        """Return the share of trajectories; unchanged if one of the two kinds was never made."""
+        """Return the share of trajectories; unchanged if one of the two kinds was never used."""
         independence = self.proposals.freeze(learned.proposals).proposal.independence
         walk, independent, trajectory = learned.values
         proposals = walk.weighted(1.0 - independence).joined(independent.weighted(independence))

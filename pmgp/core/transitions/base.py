@@ -54,7 +54,7 @@ class TransitionInfo(NamedTuple):
     component : int
         Index of the transition that a mixture has made.
     energy_error, step_size : float
-        Those of a trajectory of Hamiltonian Monte Carlo; a non-finite error means that it diverged.
+        For a trajectory of Hamiltonian Monte Carlo; a non-finite error means that it diverged.
     proposed : pair, optional
         The proposed position, and the log-density there.
     """

@@ -1,6 +1,6 @@
 """Hamiltonian Monte Carlo of a few elements, such as theta, with the metric of their density.
 
-Sampler (d) of the article on several classes and sources, for comparison.
+This is sampler (d) of the article on several classes and sources, for comparison.
 """
 
 from __future__ import annotations
@@ -102,7 +102,7 @@ class RiemannianMonteCarlo:
     """Hamiltonian Monte Carlo with the density's own metric, for a vector of a few elements such as theta.
 
     The derivatives of the metric would need second derivatives of K. They are central differences instead: two metrics
-    for each element in every leapfrog step. A step costs as much as many of other transitions; it is here for
+    for each element in every leapfrog step. A step costs as much as many steps of other transitions; it is here for
     comparison.
 
     Parameters
@@ -110,7 +110,7 @@ class RiemannianMonteCarlo:
     target_acceptance : float
         Acceptance rate to which the step size is tuned.
     max_leapfrog : int
-        The number of leapfrog steps is uniform from 1 to this one.
+        The number of leapfrog steps is uniform from 1 to this value.
     solver : Solver
         Solver of the implicit steps. Below a tolerance of 1e-8 the errors of the differences dominate.
     """

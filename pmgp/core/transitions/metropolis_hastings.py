@@ -1,7 +1,7 @@
 """Metropolis-Hastings: the choice between a point and a candidate, and the random walk.
 
-Section 3.1 of the comparative evaluation. A proposal so far out that something overflows is rejected without a warning,
-here and in the other transitions.
+See section 3.1 of the comparative evaluation. A proposal so far out that something overflows is rejected without a
+warning, here and in the other transitions.
 """
 
 from __future__ import annotations

@@ -98,7 +98,7 @@ class IndependenceMixture:
         return metropolis_hastings(rng, point, density, learned.proposal.propose(rng, point.position))
 
     def learn(self, learned: LearnedMixture, point: Point, info: TransitionInfo) -> LearnedMixture:
-        """Take in the outcome of one tuning iteration; of other kinds of components only the position."""
+        """Take in the outcome of one tuning iteration, or only the position if another kind of component made it."""
         rate, rates, proposal, walks = info.acceptance_rate, learned.rates, learned.proposal, learned.walks
         if info.component == WALK:
             walks += 1
@@ -146,7 +146,7 @@ def independent_share(
         return 0.0
     gain = _independent_efficiency(float(np.mean(independent)))
     other = _walk_efficiency(float(np.mean(walk)) if walk else 0.0, dimension)
-    # The better component without the other would be best; the other guards against regions that tuning has not seen.
+    # The better component alone would be most efficient; the other guards against regions that tuning has not seen.
     return float(np.clip(gain**2 / (gain**2 + other**2), BOUNDS_OF_INDEPENDENCE[0], largest))
 
 

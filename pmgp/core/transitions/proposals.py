@@ -1,7 +1,7 @@
 """Proposals of two kinds, learned during tuning and frozen afterwards.
 
-A mixture of a random walk with the full covariance of the tuning draws (adaptive Metropolis; Haario, Saksman and
-Tamminen 2001) and an independence proposal, a multivariate t fitted to the same draws. Where the posterior is close
+They are mixed: a random walk with the full covariance of the tuning draws (adaptive Metropolis; Haario, Saksman and
+Tamminen 2001), and an independence proposal, a multivariate t fitted to the same draws. Where the posterior is close
 to elliptical the second one makes nearly independent draws; where it is not, the first one keeps the chain moving.
 
 With an emulator of the log-density, the independence proposal is the result of one transition that leaves the emulated
@@ -36,7 +36,7 @@ INFLATION = 1.15
 # Number of draws from the t that are tried at once, with up to three elements and with more.
 TRIES_OF_THREE, TRIES = 16, 64
 # Share of the t in the emulated density. Far from the points that tuning has visited, the emulator is not reliable, and
-# a chain would stay for long where it is much too low.
+# a chain would stay for a long time where it is much too low.
 SHARE_OF_T = 0.1
 # Number of draws from the t that determine its share.
 DRAWS_FOR_SHARE = 500
@@ -45,7 +45,7 @@ DRAWS_FOR_SHARE = 500
 @storable
 @dataclass(frozen=True)
 class AdaptiveProposal:
-    """The mixture proposal; :meth:`adapted` and :meth:`refitted` return changed copies, `propose` only reads.
+    """The mixture proposal; :meth:`adapted` and :meth:`refitted` return changed copies, and `propose` only reads.
 
     - `dimension`: length of theta
     - `target_rate`: acceptance rate to which the random walk is scaled; the articles use 20 to 30 %

@@ -92,7 +92,7 @@ def riemannian(
 ) -> tuple[Point, TransitionInfo]:
     """Follow one trajectory, whose number of steps is uniform from 1 to `max_leapfrog`.
 
-    The given point must have its gradient, and its metric instead of the metric's factor; so has the returned one.
+    The given point must have its gradient, and its metric instead of the metric's factor; the returned one has both.
     """
     momentum = point.metric_factor.momentum(rng)
     moving = begun = Moving(point, momentum, point.metric_factor.velocity(momentum))

@@ -2,7 +2,7 @@
 
 x_t = F_t x_{t-1} + noise with covariance S_t, and sites with precisions w_t observe h'x_t. The precision itself, whose
 blocks are sums of S_t^-1 and F'S^-1 F, loses digits if the steps of the process are short. Covariances of each state
-given the states before lose none (Kalman filter, Joseph's form).
+given the previous ones lose none (Kalman filter, Joseph's form).
 """
 
 from __future__ import annotations
@@ -153,7 +153,7 @@ def factorize(
                     for k in range(d):
                         right[i, j] += regression[t, i, k] * known[k, j]
             solve(matrix, right)
-            # The state before, given this one, has the regression right' and the covariance that the regression leaves.
+            # The previous state, given this one, has the regression right' and the covariance that it leaves.
             for i in range(d):
                 for j in range(d):
                     gain[t - 1, i, j], scratch[i, j] = -right[j, i], 0.0

@@ -2,7 +2,7 @@
 
 Columns of L that follow each other and have the same elements below them are a supernode (Ng and Peyton 1993). It is a
 dense triangle J above a dense rectangle, whose rows R are columns of L too. So BLAS does nearly all of the work: the
-elements of a rectangle's square, R times R, are gathered and scattered once a supernode, and not once a column.
+elements of a rectangle's square, R times R, are gathered and scattered once per supernode, and not once per column.
 """
 
 from __future__ import annotations

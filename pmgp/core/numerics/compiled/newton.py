@@ -54,7 +54,7 @@ def probit_newton(
     mean: np.ndarray,
     factor: np.ndarray,
 ) -> tuple[int, float, float]:
-    """Newton's steps from a start until they are short.
+    """Make Newton's steps from a start until they are short.
 
     - sign (n,)
     - covariance (n, n)

@@ -88,7 +88,7 @@ def condition(
     mean: np.ndarray,
     work: np.ndarray,
 ) -> float:
-    """Write the factor of B and q's mean; return the log-determinant of B, NaN if B is indefinite.
+    """Write the factor of B and q's mean; return the log-determinant of B, or NaN if B is indefinite.
 
     Shapes: covariance (n, n); prior_mean, linear, precision (n,); factor (n, n); mean (n,); work (2, n).
     """
