@@ -142,7 +142,7 @@ def test_features_that_are_all_zero_have_no_scale():
 def test_other_observations_have_the_same_sources(sources):
     with pytest.raises(ValueError, match="the sources must be shape, texture, not shape"):
         sources.join({"shape": NEW["shape"]})
-    with pytest.raises(ValueError, match="source 'shape' has 2 columns, but 3 were there before"):
+    with pytest.raises(ValueError, match="source 'shape' has 2 columns, but it had 3 before"):
         sources.join(NEW | {"shape": NEW["shape"][:, 1:]})
 
 
@@ -155,8 +155,8 @@ WRONG_SUMS = {
     "must have the same input_dim, not \\[2, 3\\]": ([kernel(2), kernel(3)], WEIGHTS),
     "one weight for each of 2 kernels, not weights of shape \\(3,\\)": ([kernel(), kernel()], np.ones(3)),
     "one weight for each of 2 kernels, not weights of shape \\(\\)": ([kernel(), kernel()], 1.0),
-    "not all 0, not \\[0.0, 0.0\\]": ([kernel(), kernel()], np.zeros(2)),
-    "0 or more and not all 0, not \\[-1.0, 2.0\\]": ([kernel(), kernel()], np.array([-1.0, 2.0])),
+    "not all 0; they are \\[0.0, 0.0\\]": ([kernel(), kernel()], np.zeros(2)),
+    "0 or more and not all 0; they are \\[-1.0, 2.0\\]": ([kernel(), kernel()], np.array([-1.0, 2.0])),
 }
 
 

@@ -59,7 +59,7 @@ class BlockedCovariance:
         self.refresh_data()
 
     def refresh_data(self) -> None:
-        """Compute again what does not depend on theta, as `pymc.set_data` may have changed it."""
+        """Compute the parts that do not depend on theta again, as `pymc.set_data` may have changed them."""
         self._values_of_all.refresh_data()
         if self._thin_pullback is not None:
             self._thin_pullback.refresh_data()

@@ -90,7 +90,7 @@ class Gathered:
         return np.matmul(factors[0][self.rows], factors[1][:, self.columns], out=out)
 
     def diagonal(self, values: np.ndarray, matrix: np.ndarray) -> np.ndarray:
-        """A matrix with the part of a vector added that belongs on the diagonal here."""
+        """A matrix plus the part of a vector that belongs on the diagonal here."""
         result = np.array(np.broadcast_to(matrix, self.shape))
         met, rows = self._met()
         result[rows, met] += values[self.columns[met]]

@@ -8,11 +8,11 @@ import numpy as np
 
 from pmgp.interface.covariance.executor import MomentParts
 
-# Rows of a band, and columns of it that are computed at a time: so many elements stay in the second-level cache.
+# Rows of a band, and columns of it that are computed at a time: this many elements stay in the second-level cache.
 HEIGHT, WIDTH = 256, 128
 # With fewer points, products in double precision take little of the time.
 FEWEST = 4_000
-# Largest change of K by rounding, over the smallest noise: so much may single precision change K + noise.
+# Largest change of K by rounding, over the smallest noise, for which single precision is used.
 NEGLIGIBLE = 0.1
 
 Precision = type[np.float64] | type[np.float32]
@@ -39,7 +39,7 @@ class Bands:
 
     @classmethod
     def of(cls, tile: Tile, size: int, precision: Precision = np.float64) -> Bands:
-        """Compute them with `tile`, which returns the elements in some rows and columns, given by slices."""
+        """Compute the bands with `tile`, which returns the elements in some rows and columns, given by slices."""
         return cls([_band(tile, rows, size, precision) for rows in _bands(size)])
 
     def rounded(self) -> Bands:

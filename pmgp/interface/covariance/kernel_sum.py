@@ -30,8 +30,8 @@ class KernelSum(pm.gp.cov.Covariance):
     Raises
     ------
     ValueError
-        If there is no kernel, if the kernels' inputs have different numbers of columns, if the number of weights is not
-        that of the kernels, or if weights given as numbers are negative or sum to zero.
+        If there is no kernel, if the kernels' inputs have different numbers of columns, if the number of weights
+        differs from that of the kernels, or if weights given as numbers are negative or sum to zero.
 
     Examples
     --------
@@ -72,7 +72,7 @@ def _checked(weights: TensorVariable, number: int) -> TensorVariable:
     if isinstance(weights, Constant):
         values = np.asarray(weights.data, dtype=float)
         if not (np.isfinite(values).all() and (values >= 0.0).all() and values.sum() > 0.0):
-            raise ValueError(f"weights must be 0 or more and not all 0, not {values.tolist()}")
+            raise ValueError(f"weights must be 0 or more and not all 0; they are {values.tolist()}")
     return weights
 
 
@@ -124,7 +124,7 @@ class Sources:
         found = [_matrix(name, matrices[name]) for name in self.names]
         for name, matrix, width in zip(self.names, found, self._widths, strict=True):
             if matrix.shape[1] != width:
-                raise ValueError(f"source {name!r} has {matrix.shape[1]} columns, but {width} were there before")
+                raise ValueError(f"source {name!r} has {matrix.shape[1]} columns, but it had {width} before")
         return _beside(self.names, found)
 
     def kernels(self, make: Callable[..., Any] | None = None) -> list[Any]:

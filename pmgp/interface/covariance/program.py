@@ -261,7 +261,7 @@ def _diagonal_of(variable: TensorVariable) -> TensorVariable | None:
         size, _, offset = node.inputs
         if not isinstance(offset, Constant) or offset.data != 0:
             return None
-        # The size is that of a matrix as a rule, which is not to be computed for it.
+        # The size is usually that of a matrix, which should not be computed only to find its size.
         return pt.ones(rewrite_graph(size, include=("ShapeOpt", "canonicalize"), clone=True))
     if isinstance(node.op, Elemwise) and node.op.scalar_op == ps.mul:
         scalars = [other for other in node.inputs if all(other.type.broadcastable)]

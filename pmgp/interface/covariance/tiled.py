@@ -63,7 +63,7 @@ class CovarianceInTiles(Protocol):
 
 
 class Theta(Protocol):
-    """Theta as a vector: what makes a covariance in tiles needs of `interface.model.ThetaVector`."""
+    """Theta as a vector: the part of `interface.model.ThetaVector` that makers of covariances in tiles need."""
 
     compile_function: Compiler
 
@@ -115,7 +115,7 @@ class TiledKernel:
         return self._parts.diagonal(slice(0, self.size))
 
     def quick(self, noise: np.ndarray) -> TiledKernel:
-        """Return K with the products that take the least time, of those that rounding changes little."""
+        """Return K with the fastest products among those that rounding changes little."""
         return TiledKernel(self._parts, self.products.quick(noise))
 
 
@@ -148,8 +148,8 @@ class NoisyKernel:
 class TiledCovariance(BlockedCovariance):
     """Compiled theta -> (m, K, noise), in O(n) memory beside elements of K, which are kept if `memory` bytes suffice.
 
-    A covariance that has no form with parts, has a whole n x n matrix among its inputs, or an operation without a known
-    derivative is refused.
+    A covariance is refused if it has no form with parts, a whole n x n matrix among its inputs, or an operation without
+    a known derivative.
     """
 
     def __init__(

@@ -1,4 +1,4 @@
-"""A model's exact chains as programs of JAX: started, tuned and drawn together, in memory that is checked before."""
+"""A model's exact chains as programs of JAX: started, tuned and drawn together; their memory is checked beforehand."""
 
 from __future__ import annotations
 

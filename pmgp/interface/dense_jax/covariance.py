@@ -1,4 +1,4 @@
-"""K(theta) on a device, and its gradient, from a model's graph by PyTensor's functions for JAX."""
+"""K(theta) on a device, and its gradient, from a model's graph with PyTensor's functions for JAX."""
 
 from __future__ import annotations
 

@@ -13,7 +13,7 @@ PLENTY = 100
 
 
 def device_of(name: str | None) -> Any:
-    """Return the device of a name, such as "cpu" or "gpu:1", or for None the one that JAX chooses.
+    """Return the device with a name, such as "cpu" or "gpu:1", or for None the one that JAX chooses.
 
     Raises
     ------

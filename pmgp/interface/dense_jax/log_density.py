@@ -1,4 +1,4 @@
-"""A model's log-density and its gradient on a device, from its graph by PyTensor's functions for JAX."""
+"""A model's log-density and its gradient on a device, from its graph with PyTensor's functions for JAX."""
 
 from __future__ import annotations
 

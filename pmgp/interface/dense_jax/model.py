@@ -14,7 +14,7 @@ from pmgp.interface.dense_jax.devices import PLENTY, memory_of
 from pmgp.interface.model.latent_gaussian import LatentGaussianModel
 
 # Matrices that a chain holds at once: K, its factor and that of B at the chain's theta, K and the factor of B at two
-# more points of a trajectory. In addition, either K is being computed, or the gradient in K, which takes this many.
+# more points of a trajectory. In addition, K or the gradient in K is being computed, which takes this many.
 HELD, GRADIENT = 7, 3
 
 

@@ -22,7 +22,7 @@ Rewriter = Callable[..., list[TensorVariable]]
 KEPT = 32
 # Bytes of a graph's constants. PyTensor computes what depends on constants alone; large results should not be kept.
 LARGEST = 2**20
-# Constants other than arrays whose `repr` tells all of them; that of a sparse matrix does not.
+# Constants other than arrays whose `repr` shows their whole value; that of a sparse matrix does not.
 PLAIN = (type(None), bool, int, float, slice, np.generic)
 
 
@@ -52,7 +52,7 @@ def remembered(rewrite: Rewriter) -> Rewriter:
         digests = [_digest(constant) for constant in constants]
         key = (rewrite, tuple(settings.items()), _structure(outputs, roots, dict(zip(constants, digests, strict=True))))
         entry = _entries.get(key)
-        # Arrays may have been changed where they lie.
+        # Arrays may have been changed in place.
         if entry is None or [_digest(constant) for constant in entry.constants] != digests:
             new = rewrite(_copy(outputs, roots, roots), **settings)
             if _size(_constants(new)) > LARGEST:
@@ -80,7 +80,7 @@ def _copy(outputs: list[Any], roots: list[Variable], others: list[Variable]) -> 
 
 
 def _structure(outputs: list[Any], roots: list[Variable], digests: dict[Constant, bytes]) -> Hashable:
-    """Return what graphs share that differ only in the identity and the names of their variables."""
+    """Return the structure that is common to graphs that differ only in the identity and names of their variables."""
     places: dict[Variable, Any] = {root: place for place, root in enumerate(roots)} | digests
     nodes = []
     for node in toposort(outputs):
@@ -91,7 +91,7 @@ def _structure(outputs: list[Any], roots: list[Variable], digests: dict[Constant
 
 
 def _digest(constant: Constant) -> bytes:
-    """Return a few bytes that tell the type, the shape of an array included, and the value of a constant."""
+    """Return a few bytes that identify the type, including the shape of an array, and the value of a constant."""
     data = constant.data
     content = np.ascontiguousarray(data).tobytes() if isinstance(data, np.ndarray) else repr(data).encode()
     return blake2b(repr(constant.type).encode() + content, digest_size=16).digest()

@@ -1,4 +1,4 @@
-"""Tiles of K from a covariance function itself: k(theta, Xi, Xj), for kernels whose graph has no parts, too.
+"""Tiles of K from a covariance function itself: k(theta, Xi, Xj), also for kernels whose graph has no parts.
 
 A covariance between two sets of inputs has no nugget, such as that of `pm.gp.cov.WhiteNoise`, even where the sets are
 the same. So the nugget is the difference of k(Xi) and k(Xi, Xi) on the diagonal.
@@ -117,8 +117,8 @@ class FunctionCovariance:
     """Theta -> (m, K, noise) in O(n) memory, from a covariance function; JAX computes all of K.
 
     The mean and the covariance are the model's graphs of the value variables, `pair` and `whole` those of k(Xi, Xj) and
-    k(Xi), and `between` has Xi and Xj. An operation without a JAX function is refused, and so is a function whose K is
-    not the model's.
+    k(Xi), and `between` has Xi and Xj. An operation without a JAX function is refused, and so is a function whose K
+    differs from the model's.
     """
 
     def __init__(

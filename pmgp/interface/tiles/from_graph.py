@@ -1,7 +1,7 @@
 """Tiles of K from a model's graph: the instructions of its program, with the functions of `jax.numpy`.
 
 The thin inputs of the instructions are computed for each theta by PyTensor or NumPy, as for NumPy's tiles, and so is
-the gradient in theta from the gradients in these.
+the gradient in theta from the gradients in these inputs.
 """
 
 from __future__ import annotations

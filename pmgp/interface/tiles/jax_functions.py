@@ -1,7 +1,7 @@
 """PyTensor's graphs as JAX functions.
 
 PyTensor sets JAX's flag for double precision when its functions for JAX are loaded, here or elsewhere. If it were
-restored, PyMC's samplers by JAX, which rely on it, would run in single precision from then on.
+restored, PyMC's JAX samplers, which rely on it, would run in single precision from then on.
 """
 
 from __future__ import annotations
