@@ -267,7 +267,7 @@ def test_it_keeps_the_other_groups_and_repeats_by_seed(model, approximate, weigh
 
 @pytest.mark.full
 def test_predictions_refuse_draws_that_have_weights(model, weighted):
-    with pytest.raises(ValueError, match=r"the draws have weights.*without resample=False"):
+    with pytest.raises(ValueError, match=r"the draws have weights.*unless resample=False"):
         pmgp.predict(weighted, [[0.0]], model=model)
     with pytest.raises(ValueError, match="the draws have weights"):
         pmgp.loo(weighted, model=model, progressbar=False)

@@ -176,7 +176,7 @@ REFUSED = {
     an_observed_process: r"the multivariate normal one is observed\. In a model of pm\.gp\.Marginal",
     a_student_t_process: "'f' is multivariate Student t",
     a_conditional: r"free variables new depend on 'f'.*after sampling.*var_names=\['new'\]",
-    an_ordered_process: "'f' has a transform, so that it is not normal: leave that out",
+    an_ordered_process: "'f' has a transform, so it is not normal: leave that out",
     ordered_effects_of_groups: "'effects' has a transform",
     a_part_of_the_data: "'y' has a total_size.*leave that out, and observe all data",
     a_part_of_the_data_in_closed_form: "'y' has a total_size",

@@ -27,7 +27,7 @@ def find_conjugate_variance(model: pm.Model, parts: LatentGaussianModel) -> Conj
     """Return the first hyper-parameter that can be drawn from its full conditional given f, or None.
 
     It must have an inverse-gamma prior with constant parameters, K must be proportional to it, and nothing else may
-    depend on it. Proportionality is checked at random theta. It needs ``gp.prior(..., jitter=0)``; a jitter must scale
+    depend on it. Proportionality is checked at random theta, and needs ``gp.prior(..., jitter=0)``; a jitter must scale
     with the variance, as in ``variance * (kernel + pm.gp.cov.WhiteNoise(1e-3))``.
     """
     for variable in model.free_RVs:

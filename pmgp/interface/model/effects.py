@@ -71,7 +71,7 @@ def _seen(model: pm.Model, rv: TensorVariable) -> list[TensorVariable]:
 
 
 def _is_mapped(model: pm.Model, rv: TensorVariable) -> bool:
-    """Return whether hyper-parameters map a variable, and nothing but them that could be an effect itself."""
+    """Return whether hyper-parameters map a variable, and no variable in the map could be an effect itself."""
     value = model.rvs_to_values[rv]
     if not is_standard(model, rv) or any(part in value.name for part in PROCESSES):
         return False

@@ -64,7 +64,7 @@ class Field(ABC):
 
     @abstractmethod
     def constants(self, rv: TensorVariable) -> dict[str, Any]:
-        """Return the graphs of parameters that must not depend on theta, each under the message if it does."""
+        """Return the graphs of parameters that must not depend on theta, keyed by the message for one that does."""
 
     @abstractmethod
     def structure(self, rv: TensorVariable) -> Callable[..., Given]:

@@ -53,9 +53,9 @@ def unidentified(model: pm.Model, parts: Any) -> str | None:
 def _shifted(wide: dict[str, float]) -> str:
     words = ", ".join(f"{name!r} ({deviation:.3g})" for name, deviation in wide.items())
     return (
-        f"the data determine only the sum of {words}, and their priors hardly restrict its division: a number can be "
-        "added to one and subtracted from another, and the prior standard deviation of such a shift, in brackets, is "
-        "large on the scale of the predictor. Give a random walk a narrow first value, "
+        f"the data determine only the sum of {words}, and their priors hardly restrict how it is divided: a number can "
+        "be added to one and subtracted from another, and the prior standard deviation of such a shift, in brackets, "
+        "is large on the scale of the predictor. Give a random walk a narrow first value, "
         "init_dist=pm.Normal.dist(0, 0.5), or leave out a level beside it"
     )
 

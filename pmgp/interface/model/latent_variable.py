@@ -225,7 +225,7 @@ def _check_shape(model: pm.Model, rv: TensorVariable) -> TensorVariable:
             raise ModelError(f"the normal variable {rv.name!r} cannot be integrated out: {reason}")
         return rv
     if model.rvs_to_transforms[rv] is not None:
-        raise ModelError(f"the latent variable {rv.name!r} has a transform, so that it is not normal: leave that out")
+        raise ModelError(f"the latent variable {rv.name!r} has a transform, so it is not normal: leave that out")
     if rv.ndim not in (1, 2):
         raise ModelError(
             f"the latent variable {rv.name!r} has {rv.ndim} dimensions; only vectors are supported, or several of "
@@ -251,8 +251,8 @@ def _instead(model: pm.Model) -> str:
     for rv in model.free_RVs:
         if "_hsgp_coeffs" in rv.name:
             return (
-                f"{rv.name!r} are the coefficients of an HSGP, which approximates a process by a few basis functions: "
-                "PyMC's NUTS samples it, without a step method of this package"
+                f"{rv.name!r} are the coefficients of an HSGP, which approximates a process with a few basis "
+                "functions: PyMC's NUTS samples it, without a step method of this package"
             )
         if _made_by(rv, MvStudentTRV):
             return f"{rv.name!r} is multivariate Student t, and only Gaussian processes are supported; {build}"

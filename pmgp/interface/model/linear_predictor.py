@@ -179,7 +179,8 @@ def _flat(parts: list[np.ndarray]) -> np.ndarray:
 def _columns(moved: Callable[[np.ndarray], np.ndarray], size: int, name: str) -> Any:
     """Return the matrix of a linear function of a vector: (N, size), sparse.
 
-    A few evaluations give the rows that have one element: those that move the binary digits of its column change it.
+    A few evaluations give the column in each row that has one element: a binary digit of the column is one if the row
+    changes when the columns with that digit move.
     """
     weights = np.random.default_rng(0).uniform(1.0, 2.0, size)
     marks = np.array([moved(mask * weights) for mask in binary_masks(size)]) != 0.0

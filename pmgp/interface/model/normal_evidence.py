@@ -39,14 +39,14 @@ class NormalEvidence:
 
     @classmethod
     def of(cls, name: str, parts: ObservedNormal) -> NormalEvidence:
-        """Return that of all observations, whose variable has this name."""
+        """Return the evidence of all observations, whose variable has this name."""
         prior = LatentPrior(name, parts.mean, parts.covariance, parts.theta)
         prior.refresh_data()
         return cls(parts.y, prior, prior.pullback)
 
     @classmethod
     def of_rows(cls, y: np.ndarray, covariance: BlockedCovariance, rows: np.ndarray) -> NormalEvidence:
-        """Return that of some observations, whose numbers differ."""
+        """Return the evidence of some observations, given by different numbers."""
         part = covariance.of_rows(rows)
         return cls(y[rows], lambda theta: DensePrior(*part(theta)), part.pullback)
 

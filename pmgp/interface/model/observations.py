@@ -34,7 +34,7 @@ class Observations:
         return None if variable is None else value_of(variable)
 
     def require_length(self, n: int) -> None:
-        """Refuse a number of observations that is not n, one for each latent value, as closed forms require it."""
+        """Refuse a number of observations other than n, one for each latent value, which closed forms require."""
         for name, variable in self._values.items():
             if (shape := value_of(variable).shape) != (n,):
                 raise ModelError(_wrong_shape(name, shape, (n,), self.latent_name, n))

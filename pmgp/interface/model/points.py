@@ -14,9 +14,9 @@ from pytensor.tensor.variable import TensorVariable
 def value_point(model: pm.Model, point: dict[str, Any] | None) -> dict[str, np.ndarray]:
     """Return initial values of all value variables, with the user's values in place of those that `point` names.
 
-    The names may be transformed or not; a scalar stands for an array of equal elements. A ValueError names what the
-    model does not have, what is given on both scales, and values that are not numbers of the variable's shape in its
-    support.
+    The names may be transformed or not; a scalar stands for an array of equal elements. A ValueError names variables
+    that the model does not have or that are given on both scales, and values that are not numbers of the variable's
+    shape in its support.
     """
     given = dict(point or {})
     natural = {rv.name: rv for rv in model.free_RVs}
@@ -63,7 +63,7 @@ def _finite(name: str, value: np.ndarray) -> np.ndarray:
 
 
 def _check_support(model: pm.Model, rv: TensorVariable, value: np.ndarray, on_the_line: np.ndarray) -> None:
-    """Refuse a value that does not survive its transform and back, since it is outside the support."""
+    """Refuse a value that its transform and the inverse do not restore, since it is outside the support."""
     _finite(rv.name, value)
     transform = model.rvs_to_transforms[rv]
     inside = bool(np.isfinite(on_the_line).all())

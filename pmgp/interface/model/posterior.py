@@ -32,6 +32,6 @@ def posterior_of(idata: Any, needed: Iterable[TensorVariable], *, weights: bool 
     if not weights and "sample_stats" in idata and "log_weight" in idata["sample_stats"]:
         raise ValueError(
             'the draws have weights, sample_stats["log_weight"], and this is a plain average over draws: let '
-            "pmgp.marginal.correct draw by weight, as it does without resample=False"
+            "pmgp.marginal.correct draw by weight, as it does unless resample=False"
         )
     return posterior

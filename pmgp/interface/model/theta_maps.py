@@ -1,4 +1,4 @@
-"""Images of latent variables under maps that depend on theta, as chol @ z: they take the place of the variables.
+"""Images of latent variables under maps that depend on theta, such as chol @ z, which take the variables' place.
 
 If z is normal, then so is its image u = M(theta) z, and predictors are sums of elements of u with coefficients that are
 data.

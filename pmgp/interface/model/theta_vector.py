@@ -141,7 +141,7 @@ class ThetaVector:
         return _numbers(theta, [scalar])
 
     def gradient_by_numbers(self, scalar: TensorVariable) -> NumberGraph | None:
-        """Return a scalar graph's gradient in theta as operations on numbers, None where :meth:`by_numbers` is."""
+        """Return a scalar graph's gradient in theta as operations on numbers; None if :meth:`by_numbers` returns it."""
         if self.by_numbers(scalar) is None:
             return None
         [scalar], theta = self.write([scalar])
