@@ -64,7 +64,7 @@ def rhat_over_iterations(
     idata : DataTree
         With group ``posterior``: at least two chains of at least ten draws.
     var_names : sequence of str, optional
-        By default the hyper-parameters, see :func:`hyperparameter_names`.
+        By default the hyper-parameters; see :func:`hyperparameter_names`.
     points : int or array_like of int
         The numbers of draws, or how many of them to take, evenly spaced up to all draws.
 
@@ -119,7 +119,7 @@ def ess_per_second(idata: xr.DataTree, var_names: Sequence[str] | None = None) -
     idata : DataTree
         With group ``posterior``, whose attribute ``sampling_time`` PyMC sets.
     var_names : sequence of str, optional
-        By default the hyper-parameters, see :func:`hyperparameter_names`.
+        By default the hyper-parameters; see :func:`hyperparameter_names`.
 
     Returns
     -------

@@ -1,7 +1,7 @@
 """Gaussian process models for two classes and several, counts, ordered categories and measurements, built in PyMC.
 
 The classifier is that of Filippone and Girolami (2014), section 4: a zero-mean process, Gamma priors on length-scale
-and variance, a probit or logit likelihood. All are plain PyMC, so that you can write other models in the same way.
+and variance, and a probit or logit likelihood. All are plain PyMC, so that you can write other models in the same way.
 """
 
 from __future__ import annotations
@@ -306,7 +306,7 @@ def regression(X: ArrayLike, y: ArrayLike, kernel: str = "rbf", feature_names: S
     """Build a regression of measurements with normal noise, whose process is integrated out (`pymc.gp.Marginal`).
 
     The priors follow from the mean m and the standard deviation s of the measurements: ``variance ~ Gamma(2, 2/s^2)``,
-    whose mean is s^2; and for the noise's standard deviation ``noise ~ Gamma(2, 4/s)``, whose mean is s/2. The
+    whose mean is s^2, and for the noise's standard deviation ``noise ~ Gamma(2, 4/s)``, whose mean is s/2. The
     length-scale has the prior of :func:`classifier`. The level of the process has the prior N(m, s^2) and is integrated
     out: a constant s^2 in the covariance. A thousandth of s is added to the noise's standard deviation, in quadrature,
     so that the covariance can be factorized.
@@ -354,7 +354,7 @@ def regression(X: ArrayLike, y: ArrayLike, kernel: str = "rbf", feature_names: S
         # As a variable, the level would have a scale that depends on the variance, and weights would be poor.
         covariance = variance * correlation + pm.gp.cov.Constant(spread**2)
         process = pm.gp.Marginal(mean_func=pm.gp.mean.Constant(y.mean()), cov_func=covariance)
-        # As data, the inputs are not constants, of which PyMC would make matrices.
+        # As data, the inputs are not constants, from which PyMC would make matrices.
         inputs, jitter = pm.Data("X", X), 1e-6 * spread**2
         process.marginal_likelihood("y", inputs, y, sigma=noise, jitter=jitter, dims="observation")
     return model

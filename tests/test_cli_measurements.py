@@ -90,7 +90,7 @@ def test_hyperparameters_are_at_their_maximum_where_it_is_not(maximum, drawn):
     assert {path.name for path in out.iterdir()} == FILES
     page = (out / "report.html").read_text()
     for words in (
-        "80 training points are more than 60, so that the hyper-parameters are set to their maximum",
+        "80 training points are more than 60, so the hyper-parameters are set to their maximum",
         "predictions leave out their uncertainty",
     ):
         assert words in page

@@ -154,8 +154,8 @@ def run(
         of_sampling(
             min=0,
             metavar="N",
-            help="For measurements: with up to N training points, hyper-parameters are drawn, at a factorization each;"
-            " with more, they are set to their maximum, by iterative solvers. By default 4000.",
+            help="For measurements: with up to N training points, hyper-parameters are drawn, with a factorization "
+            "each; with more, iterative solvers set them to their maximum. By default 4000.",
         ),
     ] = None,
     draws: Annotated[int, of_sampling(min=1, help="Draws of each chain.")] = 1000,

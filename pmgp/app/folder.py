@@ -42,7 +42,7 @@ def folder_named(out: str) -> Folder:
 
 @contextmanager
 def local(folder: Folder) -> Iterator[Path]:
-    """Give a folder on this disk for the results; at the end it is copied to the address, if that is what there is."""
+    """Give a folder on this disk for the results; at the end it is copied to the address, if one was given."""
     if isinstance(folder, Path):
         yield folder
         return

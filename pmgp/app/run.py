@@ -36,7 +36,7 @@ def execute(settings: Settings, console: Console) -> Outcome:
     sampled = time.perf_counter()
     clear(settings.out)
     with local(settings.out) as folder:
-        # The draws took long, so they are written first and are there whatever fails later.
+        # Drawing takes long, so the draws are written first, and remain if something fails later.
         report.save_posterior(idata, folder)
         predictions, scores = predict(problem, idata)
         course = trend(problem, idata)

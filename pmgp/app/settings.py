@@ -31,7 +31,7 @@ class Settings:
     the default. ``header`` is None if it follows from the file, ``missing`` is None if missing cells are refused, and
     ``importance_samples`` is None if the step method chooses the number. ``sparse`` is the number of inducing inputs, 0
     for none, or None if it follows from the number of points. ``time`` names the column of times, and ``horizon`` is
-    the number of later times to forecast. ``workers`` and ``cluster`` say which workers run the chains, see
+    the number of later times to forecast. ``workers`` and ``cluster`` say which workers run the chains; see
     `executor_of`. ``resume`` continues the run in the folder.
     """
 

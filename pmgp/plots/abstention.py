@@ -22,7 +22,7 @@ def abstention(y: ArrayLike, probability: ArrayLike | Mapping[str, ArrayLike]) -
     ----------
     y : array_like of shape (n,)
         Labels 0 and 1.
-    probability : array_like of shape (n,), or mapping of str to them
+    probability : array_like of shape (n,), or mapping of str to such arrays
         Predicted probabilities of label 1 from one classifier, or from several by name.
 
     Raises

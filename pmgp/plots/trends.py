@@ -42,7 +42,7 @@ def trend(
     axis, name : str
         Labels of the axes.
     categories : sequence of str, optional
-        Names of ordered categories, of which the values are the places 0, 1, ...
+        Names of ordered categories, whose places 0, 1, ... are the values.
 
     Examples
     --------

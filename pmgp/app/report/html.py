@@ -74,7 +74,7 @@ def _method(outcome: Outcome) -> list[tuple[str, str]]:
         return [seed]
     of_chains = [
         ("chains", str(settings.chains)),
-        ("draws, tuning draws", f"{settings.draws}, {settings.tune} a chain"),
+        ("draws, tuning draws", f"{settings.draws}, {settings.tune} per chain"),
         seed,
     ]
     if outcome.problem.inducing is not None or settings.likelihood == "normal":

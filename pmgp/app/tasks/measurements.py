@@ -52,7 +52,7 @@ class RegressionTask(Task):
             return []
         n = problem.train.n
         return [
-            f"{n} training points are more than {_exact_rows(problem)}, so that the hyper-parameters are set to their "
+            f"{n} training points are more than {_exact_rows(problem)}, so the hyper-parameters are set to their "
             "maximum, which iterative solvers find, and predictions leave out their uncertainty "
             f"(--exact-rows {n} draws the hyper-parameters, with some six hundred factorizations)"
         ]
