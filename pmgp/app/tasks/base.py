@@ -131,7 +131,7 @@ def _approximated(problem: Problem) -> list[str]:
     settings, n = problem.settings, problem.train.n
     said = f"{n} training points are approximated with {len(problem.inducing)} inducing inputs"
     if not settings.sparse:
-        said += ", because the exact chain takes more than five minutes for so many (--sparse 0 runs it)"
+        said += ", because the exact chain takes more than five minutes for this many (--sparse 0 runs it)"
     said += ": the draws come from an approximation, not from the posterior"
     if settings.likelihood == "multinomial":
         said += "; the class is that of the largest latent value, without a softmax"

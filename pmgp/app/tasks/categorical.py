@@ -52,7 +52,7 @@ class CategoricalTask(Task):
         return pd.DataFrame(columns)
 
     def score(self, problem: Problem, predictions: pd.DataFrame) -> Scores:
-        """Score the probabilities, beside the frequencies in the training part."""
+        """Score the probabilities, and for comparison the frequencies in the training part."""
         y, train = problem.test.y, problem.train
         assert y is not None
         assert train.y is not None

@@ -79,7 +79,7 @@ class CountTask(Task):
         return pd.DataFrame(columns)
 
     def score(self, problem: Problem, predictions: pd.DataFrame) -> Scores:
-        """Score the predictions, beside the constant rate of the training part."""
+        """Score the predictions, and for comparison the constant rate of the training part."""
         from pmgp.scores import counts
 
         train, test = problem.train, problem.test

@@ -89,7 +89,7 @@ class RegressionTask(Task):
         )
 
     def score(self, problem: Problem, predictions: pd.DataFrame) -> Scores:
-        """Score the predictions, beside the normal distribution of the training part."""
+        """Score the predictions, and for comparison the normal distribution of the training part."""
         from pmgp.scores import counts
 
         y, trained = problem.test.y, problem.train.y

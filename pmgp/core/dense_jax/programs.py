@@ -1,7 +1,7 @@
 """JAX's programs of O(n^3) and O(n^2) operations with the matrices of a Gaussian.
 
-They take and return what `core.numerics.conditioning` does, with both triangles of K, and compute in double precision
-whatever JAX's flag says. Matrices stay on the device where K is; vectors may be NumPy arrays.
+They have the arguments and results of `core.numerics.conditioning`, with both triangles of K, and compute in double
+precision whatever JAX's flag says. Matrices stay on the device where K is; vectors may be NumPy arrays.
 """
 
 from __future__ import annotations
@@ -109,7 +109,7 @@ def inverse_diagonal(factor: Any) -> Any:
 
 @program(static_argnames="informative")
 def deviations(prior_factor: Any, covariance: Any, factor: Any, precision: Any, normals: Any, informative: bool) -> Any:
-    """Return draws less their mean: (2, size, n) -> (size, n), see `core.numerics.conditioning.deviations`.
+    """Return draws less their mean, as `core.numerics.conditioning.deviations`: (2, size, n) -> (size, n).
 
     If all sites are `informative`, no product with K is made.
     """

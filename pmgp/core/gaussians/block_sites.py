@@ -161,7 +161,7 @@ class BlockConditioning(ConditionedPrior):
 
     @property
     def inverse_diagonal(self) -> np.ndarray:
-        """Raise TypeError: sites over several values have matrices, see `BlockApproximation.marginals`."""
+        """Raise TypeError: sites over several values have matrices; see `BlockApproximation.marginals`."""
         raise TypeError("sites over the values of several latent vectors have matrices instead of a diagonal")
 
     @property

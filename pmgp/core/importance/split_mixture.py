@@ -30,7 +30,7 @@ class SplitMixture:
 
     @property
     def maxima(self) -> list[Maximum]:
-        """The centers, with what is known of the density about them."""
+        """The centers as maxima, each with the density there and the component about it."""
         return [Maximum(float(value), one) for value, one in zip(self.values, self.components, strict=True)]
 
     @property

@@ -14,7 +14,7 @@ class Likelihood(Protocol):
     """p(y|f) = prod_i p(y_i|f_i) with the data inside; leading axes of f are independent draws.
 
     All likelihoods have these methods, whether each term depends on one latent value (`SiteLikelihood`) or on several
-    (`BlockLikelihood`). In the latter case f has the values of one latent vector after those of the other.
+    (`BlockLikelihood`). In the latter case f holds the latent vectors one after another.
     """
 
     def log_likelihood(self, f: np.ndarray) -> np.ndarray:

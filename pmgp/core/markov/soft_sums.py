@@ -105,7 +105,7 @@ def soft_sum(singular: Any, weight: float) -> tuple[SoftSumPattern, np.ndarray]:
     """
     number = singular.shape[0]
     chosen = int(np.argmax(singular.diagonal()))
-    # The part is so small that Q stays positive definite, and so large that Q knows the sum as well as differences.
+    # The part is so small that Q stays positive definite, and so large that Q gives the sum as well as differences.
     part = min(1.0, 0.5 / (weight * number * _generalized_variance(singular, chosen)))
     direction = np.ones(number)
     direction[chosen] -= part

@@ -1,7 +1,7 @@
 """Precisions on any pattern, such as those of fields on lattices and areas, and of sums of effects.
 
 Q = L D L'. qdldl orders the elements so that L stays sparse; the order and L's pattern are found once. The computations
-for each Q go by blocks of columns.
+for each Q proceed by blocks of columns.
 """
 
 from __future__ import annotations

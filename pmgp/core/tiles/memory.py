@@ -25,7 +25,7 @@ class Compiled(NamedTuple):
     call : callable
         From inputs and vectors to the product.
     memory : int
-        Bytes that it takes beside its inputs.
+        Bytes that it takes besides its inputs.
     """
 
     tiles: Tiles
@@ -34,7 +34,7 @@ class Compiled(NamedTuple):
 
 
 def within(tile: Tile, size: int, mesh: Any, inputs: TileInputs, columns: int, single: bool, memory: float) -> Compiled:
-    """Return a compiled product that takes at most `memory` bytes beside its inputs.
+    """Return a compiled product that takes at most `memory` bytes besides its inputs.
 
     Parameters
     ----------
@@ -65,7 +65,7 @@ def within(tile: Tile, size: int, mesh: Any, inputs: TileInputs, columns: int, s
             return Compiled(tiles, call, needed)
         if side <= SMALLEST:
             raise MemoryError(
-                f"a product of K with {columns} vectors of {size} points takes {needed / 1e6:.3g} MB beside its "
+                f"a product of K with {columns} vectors of {size} points takes {needed / 1e6:.3g} MB besides its "
                 f"inputs, even in tiles of {side} rows, and memory= allows {memory / 1e6:.3g}: allow more, "
                 "or use fewer probes"
             )

@@ -1,4 +1,4 @@
-"""Moves that leave a given density invariant; they know nothing of Gaussian processes.
+"""Moves that leave a given density invariant; they know nothing about Gaussian processes.
 
 Plain moves are functions of a step size. Adaptive ones (`AdaptiveTransition`) learn while a chain tunes: a random walk,
 Hamiltonian Monte Carlo and Langevin proposals in learned coordinates, a mixture with independent proposals, and an

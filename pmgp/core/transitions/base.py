@@ -1,6 +1,6 @@
 """Points of a chain, densities that transitions move in, and the protocol of all transitions.
 
-A transition knows nothing of Gaussian processes. It moves a position in some coordinates, using a density that gives
+A transition knows nothing about Gaussian processes. It moves a position in some coordinates, using a density that gives
 the log-density, its gradient and a metric; the same code serves the latent values and the hyper-parameters.
 """
 

@@ -26,7 +26,7 @@ def bytes_of(size: int, precision: Precision = np.float64) -> int:
 
 
 def negligible(error: float, noise: np.ndarray) -> tuple[float, bool]:
-    """Return how much rounding errors of elements change K, and whether that is little beside the noise."""
+    """Return how much rounding errors of elements change K, and whether that is little compared with the noise."""
     change = error * len(noise) ** 0.5
     return change, bool(change <= NEGLIGIBLE * noise.min())
 

@@ -1,4 +1,4 @@
-"""The thin values of some of the rows of a covariance, and gradients in them as gradients in those of all rows."""
+"""The thin values of some rows of a covariance, and gradients in them as gradients in the values of all rows."""
 
 from __future__ import annotations
 
@@ -13,7 +13,7 @@ Index = tuple[Any, ...]
 class ValuesOfRows:
     """The mean and the thin values of some rows and the same columns, as a function of theta.
 
-    `values` returns those of all rows, and `shape` has the numbers of leaves and of products among them.
+    `values` returns the values of all rows, and `shape` has the numbers of leaves and of products among them.
     """
 
     def __init__(
@@ -22,7 +22,7 @@ class ValuesOfRows:
         self._values, self._shape, self._rows = values, shape, rows
 
     def __call__(self, theta: np.ndarray) -> list[np.ndarray]:
-        """Return them in the order of `values`."""
+        """Return the values in the order of `values`."""
         whole = self._values(theta)
         return [value[index] for value, index in zip(whole, self._indices(whole), strict=True)]
 

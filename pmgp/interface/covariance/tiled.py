@@ -146,7 +146,7 @@ class NoisyKernel:
 
 
 class TiledCovariance(BlockedCovariance):
-    """Compiled theta -> (m, K, noise), in O(n) memory beside elements of K, which are kept if `memory` bytes suffice.
+    """Compiled theta -> (m, K, noise), in O(n) memory besides elements of K, which are kept if `memory` bytes suffice.
 
     A covariance is refused if it has no form with parts, a whole n x n matrix among its inputs, or an operation without
     a known derivative.

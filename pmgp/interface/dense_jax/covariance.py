@@ -69,7 +69,7 @@ class JaxCovariance(OfOneProcess):
 
     @in_double
     def temporary(self, theta: np.ndarray) -> int:
-        """Return the bytes that K takes while it is computed, or its gradient if that is more, beside the results."""
+        """Return the bytes that K takes while it is computed, or its gradient if that is more, besides the results."""
         given = self.at(theta)
         mean, covariance = jax.eval_shape(self._programs.moments, *given)
         moments = self._programs.moments.__wrapped__.lower(*given)

@@ -22,7 +22,7 @@ from pytensor.tensor.variable import TensorVariable
 from pmgp.interface.graphs.remembered import remembered
 
 INCLUDED = ("merge", "canonicalize", "local_check_parameter_to_ninf_switch", "stabilize", "specialize")
-# These ask what is known of matrices, such as their symmetry: a sixth of the time, with nothing to gain here.
+# These look for properties of matrices, such as symmetry; they take a sixth of the time and gain nothing here.
 EXCLUDED = (
     "diagonal_solve_to_division",
     "dot_diag_to_elemwise",

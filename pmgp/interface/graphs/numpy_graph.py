@@ -1,8 +1,8 @@
 """Graphs as lists of NumPy calls: ready at once, where Numba takes seconds.
 
 A covariance needs a few operations on thin arrays before its blocks are filled. NumPy spends a microsecond on each of
-them, which is negligible beside the blocks. The terms of a likelihood are elementwise functions of many draws of f;
-NumPy's loops over logarithms and exponentials use the processor's vector instructions, and Numba's do not.
+them, which is negligible compared with the blocks. The terms of a likelihood are elementwise functions of many draws of
+f; NumPy's loops over logarithms and exponentials use the processor's vector instructions, and Numba's do not.
 """
 
 from __future__ import annotations

@@ -27,7 +27,7 @@ class NewArray:
     """A call whose result shares no memory with its arguments, or overwrites one of them.
 
     The function takes the position of the argument that it may overwrite, or None, followed by the arguments. `places`
-    are the positions of those that may be, which have the result's shape.
+    are the positions of the arguments that may be overwritten, which have the result's shape.
     """
 
     function: Callable[..., Any]
@@ -72,7 +72,7 @@ class _Retaining:
 def in_registers(
     calls: list[Call], results: list[Any], known: dict[Any, int], outputs: set[Any], retain: bool = False
 ) -> tuple[list[tuple[Callable[..., Any], list[int], int]], int]:
-    """Return the calls with registers in place of variables, and the number of registers beside those given.
+    """Return the calls with registers in place of variables, and the number of registers besides those given.
 
     A register is used again once its value has been taken for the last time, and overwritten if the function can do
     that. The results of the calls are added to the registers `known`; `outputs` are needed after the last call. With

@@ -1,7 +1,7 @@
 """Derivatives of a PyMC model's parts with respect to theta, for any covariance of `pymc.gp`.
 
-The gradient is put together from those of the parts: NumPy computes that through K in blocks of rows, and only the
-parameters of a likelihood need a function that PyTensor compiles. Metrics are compiled.
+The gradient is a sum over the parts: NumPy computes the term through K in blocks of rows, and only the parameters of a
+likelihood need a function that PyTensor compiles. Metrics are compiled.
 """
 
 from __future__ import annotations

@@ -50,7 +50,7 @@ def find_latents(
     ----------
     model : pymc.Model
     latent : variable or str, or a sequence of them, optional
-        The variables that make up f, if not those; they may include other normal variables. The rest is theta.
+        The variables that make up f, if not these; they may include other normal variables. The rest is theta.
 
     Raises
     ------

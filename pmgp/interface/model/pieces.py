@@ -39,9 +39,9 @@ class Block(NamedTuple):
 class Piece(Protocol):
     """The function from theta to the prior of one latent piece.
 
-    `pattern` (m, m) is that of the upper triangle of its precision, by columns; `elements` are those of theta on which
-    it depends. `direction` (m,) has the weights of a sum that has an additional precision, outside the pattern. `needs`
-    is the condition on its parameters under which it has a density.
+    `pattern` (m, m) is the pattern of the upper triangle of its precision, by columns; `elements` are the elements of
+    theta on which it depends. `direction` (m,) has the weights of a sum that has an additional precision, outside the
+    pattern. `needs` is the condition on its parameters under which it has a density.
     """
 
     pattern: Any

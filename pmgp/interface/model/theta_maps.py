@@ -18,7 +18,7 @@ class ThetaMap:
     """The image of a latent variable, u = M(theta) z, in blocks: M maps some elements of z to as many of u.
 
     `columns` and `rows`, (blocks, k), are the places of each block's elements in z, and in u. The shape is that of z,
-    and `elements` are those of theta that it depends on.
+    and `elements` are the elements of theta that M depends on.
     """
 
     def __init__(

@@ -63,7 +63,7 @@ class ThetaVector:
             names = ", ".join(value.name for value in discrete)
             raise ModelError(
                 f"hyper-parameters must be continuous; these are not: {names}. Sample discrete variables on which only "
-                "the likelihood depends with a step method beside pmgp.PseudoMarginal; marginalize the others, or run "
+                "the likelihood depends with a step method besides pmgp.PseudoMarginal; marginalize the others, or run "
                 "one chain for each of their values"
             )
 

@@ -81,7 +81,7 @@ class _Place:
 
 
 def tile_inputs(inputs: Inputs) -> TileInputs:
-    """Return the inputs of a program's instructions, sorted by what a tile sees of them."""
+    """Return the inputs of a program's instructions, sorted by the part of them that a tile sees."""
     found = TileInputs({}, {}, {}, {})
     for number, values in enumerate(inputs["leaf"]):
         where, array = _leaf(found, np.asarray(values, dtype=float))

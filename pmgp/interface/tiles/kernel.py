@@ -74,7 +74,7 @@ class Products:
         self.words = (
             f"by JAX, in {'float32' if allowed else 'float64'}: float32 changes elements of K by up to {error:.2g} "
             f"(the largest variance is {largest:.3g}), and {len(noise)} of them together by {change:.2g}, which is "
-            f"{'small' if allowed else 'not small'} beside the smallest noise, {noise.min():.2g}"
+            f"{'small' if allowed else 'not small'} compared with the smallest noise, {noise.min():.2g}"
         )
         return allowed
 
@@ -108,7 +108,7 @@ class JaxKernel:
         self.size = parts.size
 
     def quick(self, noise: np.ndarray) -> JaxKernel:
-        """Return K with products in single precision, if that changes little beside the noise."""
+        """Return K with products in single precision, if that changes little compared with the noise."""
         single = self._products.single(self._inputs, noise, float(self.diagonal().max()))
         return JaxKernel(self._parts, self._products, self._inputs, single)
 

@@ -16,7 +16,7 @@ class NotConvergedError(ArithmeticError):
 
 
 class IndefiniteMatrixError(ArithmeticError):
-    """A matrix that has to be positive definite is not."""
+    """A matrix that must be positive definite is not."""
 
 
 class Preconditioner(Protocol):

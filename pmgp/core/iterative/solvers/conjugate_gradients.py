@@ -55,7 +55,7 @@ class Directions(Protocol):
         """Return the next directions, (n, k), and the coefficients beta of the previous ones, (k,)."""
 
     def took(self, direction: np.ndarray, image: np.ndarray, curvature: np.ndarray) -> None:
-        """Keep what later directions need of p, C p and p'C p."""
+        """Keep the parts of p, C p and p'C p that later directions need."""
 
     def keep(self, columns: np.ndarray) -> None:
         """Keep only the given columns: (k,) array of bool."""
