@@ -236,7 +236,7 @@ def count_regression(
         level = pm.Normal("level", np.log(y.sum() / units.sum()), 1.0)
         process = {"mean_func": pm.gp.mean.Constant(level), "cov_func": variance * correlation}
         settings = process | {"inducing": inducing, "in_time": in_time}
-        # Without exposures nothing in the likelihood has a length, so that the model can predict at new inputs.
+        # Without exposures nothing in the likelihood has a length, so the model can predict at new inputs.
         _observed(X, y, LogGaussianCox, 1.0 if exposure is None else units, **settings)
     return model
 

@@ -3,7 +3,7 @@
 The chain is that of `core.marginal.pseudo_marginal`: transitions on the screen, one unbiased estimate that corrects
 them, and a refreshment given the draw of f. A proposal whose approximation has not converged, or whose K is indefinite,
 has a log-screen of minus infinity and is rejected. Whether it converges depends on theta and on a start that is frozen
-when tuning ends, so that the chain is exact for the posterior restricted to those theta where it does.
+when tuning ends, so the chain is exact for the posterior restricted to those theta where it does.
 """
 
 from __future__ import annotations

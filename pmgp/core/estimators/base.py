@@ -57,7 +57,7 @@ class Weighted(Estimate, Protocol):
 
 @runtime_checkable
 class Calibrated(Protocol):
-    """An estimator that is a mean of independent weights, so that a scheme can choose their number."""
+    """An estimator that is a mean of independent weights, so a scheme can choose their number."""
 
     @property
     def draws(self) -> int | str:
@@ -79,7 +79,7 @@ class Calibrated(Protocol):
 
 @runtime_checkable
 class Repeated(Protocol):
-    """An estimator whose weights are not independent, so that its spread is measured from whole estimates.
+    """An estimator whose weights are not independent, so its spread is measured from whole estimates.
 
     A scheme chooses its number of draws from them, assuming that the variance of the log-estimate is inversely
     proportional to that number.
@@ -123,7 +123,7 @@ class Size(NamedTuple):
 
 @runtime_checkable
 class Priced(Estimator, Protocol):
-    """An estimator whose work is known, so that a scheme can choose the cheapest for a given spread.
+    """An estimator whose work is known, so a scheme can choose the cheapest for a given spread.
 
     It is also `Calibrated` or `Repeated`.
     """
@@ -131,7 +131,7 @@ class Priced(Estimator, Protocol):
     def work(self, size: Size, draws: int) -> float:
         """Return the cost of an estimate, in additions and multiplications of a product of matrices.
 
-        This is a count and not a measurement of time, so that the choice depends only on a chain's seed.
+        This is a count and not a measurement of time, so the choice depends only on a chain's seed.
         """
 
 
@@ -145,7 +145,7 @@ class Demanding(Protocol):
 
 @runtime_checkable
 class SharesDraws(Protocol):
-    """An estimator whose conditional estimate uses draws from q, so that a scheme can make them with its own draws.
+    """An estimator whose conditional estimate uses draws from q, so a scheme can make them with its own draws.
 
     A matrix product with eight columns takes little longer than one with a single column.
     """

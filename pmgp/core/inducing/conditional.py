@@ -121,7 +121,7 @@ class GaussianFit(NamedTuple):
 def fitted(conditional: WhitenedConditional, start: np.ndarray) -> GaussianFit | None:
     """Return the Gaussian at the mode of v, found with Newton's method from a start.
 
-    It is a function of the density and the start, so that coordinates whitened by it are deterministic in theta if the
+    It is a function of the density and the start, so coordinates whitened by it are deterministic in theta if the
     start is.
 
     Shapes: start (k, m).
@@ -197,7 +197,7 @@ def slices(
 ) -> tuple[np.ndarray, int]:
     """Make elliptical slice moves of v about its Gaussian, in w, whose reference is N(0, I).
 
-    The density depends on w through linear maps, so that an ellipse takes one product with A, and a point O(N).
+    The density depends on w through linear maps, so an ellipse takes one product with A, and a point O(N).
 
     Shapes: w (k, m).
 

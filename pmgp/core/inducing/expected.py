@@ -1,6 +1,6 @@
 """E log p(y|f) for f ~ N(mean, variance), using a likelihood's own kernels at as many nodes as the variance needs.
 
-Good inducing inputs leave little variance, and logarithms of Phi and of the logistic function are smooth, so that a few
+Good inducing inputs leave little variance, and logarithms of Phi and of the logistic function are smooth, so a few
 Gauss-Hermite nodes are as accurate as twenty. Derivatives in the mean are expectations of those in f (Bonnet, Price),
 from even fewer nodes, because searches for modes and proposals may be rough.
 """

@@ -2,7 +2,7 @@
 
 In w, where the Gaussian is N(0, I), position and momentum rotate about the origin, and only the rest of the density
 changes the momentum, in kicks (Beskos et al. 2011; Shahbaba et al. 2014). If the Gaussian fits, a quarter of a turn
-gives an independent draw. A kick may be any function of the position, so that rough derivatives only lower the
+gives an independent draw. A kick may be any function of the position, so rough derivatives only lower the
 acceptance rate.
 """
 

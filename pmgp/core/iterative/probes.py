@@ -8,7 +8,7 @@ P is Nystrom's approximation with fixed points, so its derivatives are those of 
 E the columns of the identity that belong to U, and a symmetric G,
 <G, dP> = 2 <G A', dK E> - <A G A', dK_UU> + diag(G)' dnoise.
 With K_UU = L L' and P = F F' + diag(noise), A' = F L^-1. For G = P^-1 - mean u u', G F = P^-1 F - mean u (F'u)', and
-F'P^-1 F = I - M^-1 with M = I + F'diag(noise)^-1 F, so that A G A' takes operations on m by m matrices alone.
+F'P^-1 F = I - M^-1 with M = I + F'diag(noise)^-1 F, so A G A' takes operations on m by m matrices alone.
 """
 
 from __future__ import annotations

@@ -3,7 +3,7 @@
 For w ~ N(0, P), (A P^-1)^1/2 w has the covariance A. The root is a sum over the nodes of a quadrature rule for the
 inverse root, of terms A (A + t P)^-1 w (Hale, Higham and Trefethen 2008, method 3; Pleiss, Jankowiak, Eriksson, Damle
 and Gardner 2020, Fast matrix square roots). Conjugate gradients for t = 0 solve all of the systems: the residuals of a
-shifted system are multiples of theirs (Frommer and Maass 1999), so that each iteration takes one product with A.
+shifted system are multiples of theirs (Frommer and Maass 1999), so each iteration takes one product with A.
 """
 
 from __future__ import annotations

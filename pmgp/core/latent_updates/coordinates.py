@@ -48,7 +48,7 @@ class LatentDensity:
 class ScaledDensity:
     """The density of x = D^-1 (f - m), where D D' = (K^-1 + C)^-1 for a diagonal C.
 
-    D' K^-1 D = I - D' C D, so that log p = log p(y|f) + (f - m)' C (f - m) / 2 - x'x / 2 with gradient
+    D' K^-1 D = I - D' C D, so log p = log p(y|f) + (f - m)' C (f - m) / 2 - x'x / 2 with gradient
     D' (grad log p(y|f) + C (f - m)) - x: two products with D, and none with K^-1.
 
     - `coordinates`: map between x and f

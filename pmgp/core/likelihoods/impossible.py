@@ -6,7 +6,7 @@ import numpy as np
 
 
 class Impossible:
-    """p(y|f) = 0 for every f, so that a theta with this likelihood is rejected.
+    """p(y|f) = 0 for every f, so a theta with this likelihood is rejected.
 
     `reason`: description of what is wrong with the parameters.
     """

@@ -30,7 +30,7 @@ from pmgp.core.marginal.calibration import CANDIDATES, TARGET_SPREAD, Price, cho
 from pmgp.core.marginal.evaluation import Evaluator, Fitted
 from pmgp.core.marginal.pseudo_marginal import PseudoMarginalChain
 
-# Share of iterations in which theta moves on the screen, so that an estimate is made.
+# Share of iterations in which theta moves on the screen, so an estimate is made.
 PASSING = 0.5
 # If this number of importance samples or fewer reach the target, their pool shows the spread well, and there is no
 # reason to try estimates that resample.

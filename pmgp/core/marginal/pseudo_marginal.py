@@ -5,7 +5,7 @@ p(f|theta, y). Three things are added to the article's algorithm; each leaves th
 
 - *The screen* (surrogate transitions, Liu 2001; with a single one, delayed acceptance, Christen and Fox 2005): theta
   moves by transitions that leave the approximation's own posterior, a deterministic density, invariant. Their result
-  is accepted with the ratio of estimate and screen, so that one unbiased estimate corrects them all. If theta has not
+  is accepted with the ratio of estimate and screen, so one unbiased estimate corrects them all. If theta has not
   moved, no estimate is made, and K need not be factorized.
 - *Latent draws*: the trace gets a copy of the retained particle after a fixed number of elliptical slice moves at the
   current theta, the same in every iteration. Moving it only after rejections, or letting moves accumulate until the

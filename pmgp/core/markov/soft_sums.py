@@ -3,7 +3,7 @@
 Its triangular factor is that of Q times one that two vectors describe (Gill, Golub, Murray and Saunders 1974, method
 C1). Solutions and draws, also those that are made element by element, therefore cost as much as for Q.
 
-In an intrinsic autoregression the differences and the sum have separate densities, so that the precision P of the
+In an intrinsic autoregression the differences and the sum have separate densities, so the precision P of the
 differences is singular. P + w 1 1' is therefore written as Q + w v v', where one element of v is less than one, and the
 row and the column of that element are dense in Q.
 """

@@ -1,9 +1,9 @@
 """Particles of q that grow element by element, backwards in time or in the order of elimination.
 
 A triangular factor gives the distribution of each element of x given those after it. A site is passed as soon as all
-elements on which it depends are drawn. In time a block depends only on the next one, so that resampling leaves the
+elements on which it depends are drawn. In time a block depends only on the next one, so resampling leaves the
 earlier parts of paths in place and records the ancestors. On another pattern an element may depend on anything that was
-drawn before, so that resampling moves whole columns.
+drawn before, so resampling moves whole columns.
 """
 
 from __future__ import annotations

@@ -108,7 +108,7 @@ class ContrastShrinkage:
 
         With x = D^1/2 e - D u that is u + T (x + D 1 z) for z = -M^-1 sum_c E_c D_c^-1 x_c: the map takes the part
         that all blocks have in common, D 1 w, to zero, as T D 1 w - T D 1 M^-1 M w = 0. The blocks of the rest add up
-        to zero, so that 1' D T x is minus the sum of the E_c D_c^-1 x_c.
+        to zero, so 1' D T x is minus the sum of the E_c D_c^-1 x_c.
         """
         number = len(self.scale)
         of_prior, blocks = _rows(u, number), _rows(e, number)

@@ -22,7 +22,7 @@ def condition(
     """Factorize B in given memory; return the mean and the log-determinant of B, or None if B is indefinite.
 
     With centered sites b' = b - W m and c = B^-1 W^1/2 K b', the mean is m + W^-1/2 c: B c = W^1/2 K b' gives
-    K W^1/2 c = W^-1/2 (W^1/2 K b' - c), so that the second product with K cancels. Precisions must be positive.
+    K W^1/2 c = W^-1/2 (W^1/2 K b' - c), so the second product with K cancels. Precisions must be positive.
 
     `covariance` (n, n): lower triangle of K; `prior_mean`, `linear`, `precision` (n,); `memory` (n, n): in Fortran
     order.

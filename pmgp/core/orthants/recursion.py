@@ -3,7 +3,7 @@
 Without sites these are the draws of Geweke, Hajivassiliou and Keane. In general each limit i has a Gaussian site
 exp(c_i v_i - u_i v_i^2 / 2), and q(v), the Gaussian times the sites, approximates the truncated one. At step i the
 variable is drawn from q(v_i|v_<i) without its own site, between its limits. This density takes later limits into
-account, so that its normalizer, the weight, hardly varies if the sites are good. The result is exact with any sites.
+account, so its normalizer, the weight, hardly varies if the sites are good. The result is exact with any sites.
 
 With L the Cholesky factor of the covariance, and W W' = I + L' diag(u) L for an upper triangular W, q's factor is
 G = L W^-T. For d = L_ii, w = W_ii, and kappa the mean of q(v_i|v_<i), the variable without its site has the precision

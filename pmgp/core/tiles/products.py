@@ -160,7 +160,7 @@ class Tiles:
     def rounding(self, inputs: TileInputs) -> Any:
         """Return the largest error of an element in single precision, in the tiles on the diagonal.
 
-        There, each point meets itself, so that squared distances lose most of their digits.
+        There, each point meets itself, so squared distances lose most of their digits.
         """
         cut, single = self._cut(inputs), self._cut(inputs, True)
 

@@ -169,8 +169,8 @@ class CompiledOnRequest(CompiledWhenCalled):
 def untraced() -> AbstractContextManager[None]:
     """Let PyTensor record no lines of code with the nodes that it makes.
 
-    Nodes of the user's model have been recorded; those that are made from them would name lines of this package and of
-    PyTensor, and a tenth of the time of taking a model apart goes into looking them up.
+    Nodes of the user's model have been recorded; nodes made from them would name lines of this package and of PyTensor,
+    and looking these up takes a tenth of the time of taking a model apart.
     """
     return pytensor.config.change_flags(traceback__limit=0)
 

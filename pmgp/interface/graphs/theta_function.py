@@ -54,7 +54,7 @@ class ThetaFunction:
         self._number_resting = len(resting)
         self._places = [place for place, moves in enumerate(self._moves) if moves]
         self._function = compile_function([theta], moving) if graph is None else graph
-        # Called once in each chain, so that compiling is not worth its time.
+        # Called once in each chain, so compiling is not worth its time.
         self._at_rest = compile_function.as_written([], [*resting, *([] if graph is None else graph.fixed)])
         self.refresh_data()
 

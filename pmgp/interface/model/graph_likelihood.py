@@ -263,7 +263,7 @@ def with_checks_as_values(graphs: list[TensorVariable]) -> list[TensorVariable]:
 def _independent_rows(term: TensorVariable) -> TensorVariable:
     """Return a term in which parameters are checked for each f separately.
 
-    PyTensor checks a parameter that depends on f for all rows of f together, so that one draw outside the parameter's
+    PyTensor checks a parameter that depends on f for all rows of f together, so one draw outside the parameter's
     domain would make every draw impossible.
     """
     return rewrite_graph(term, include=(), custom_rewrite=CHECKS_AS_SWITCHES, clone=True)

@@ -105,7 +105,7 @@ class Imputation:
     def drawn(self, rng: np.random.Generator, point: dict[str, np.ndarray]) -> dict[str, np.ndarray]:
         """Return draws of the missing observations by name.
 
-        Their seed is the generator's next number, but the generator itself does not advance, so that the chain moves as
+        Their seed is the generator's next number, but the generator itself does not advance, so the chain moves as
         it would without the missing rows.
         """
         reseed_rngs(self._rngs, deepcopy(rng).integers(2**63))

@@ -79,7 +79,7 @@ class ProbedEvidence(NormalEvidence):
     """The evidence, with gradients in which probes estimate tr(C^-1 dC), in about half of the time.
 
     With C = L L' and vectors z of independent signs, u = L^-T z has E u u' = C^-1. For k probes, the variance of an
-    element of the gradient is at most I / k, where I is the Fisher information, so that maxima are off by about
+    element of the gradient is at most I / k, where I is the Fisher information, so maxima are off by about
     1 / sqrt(k) posterior deviations in each direction. All gradients have the same probes, so that their differences
     vary less. The value is exact.
     """

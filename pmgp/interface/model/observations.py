@@ -40,7 +40,7 @@ class Observations:
                 raise ModelError(_wrong_shape(name, shape, (n,), self.latent_name, n))
 
     def refuse_shape(self, name: str, shape: tuple[int, ...], n: int) -> None:
-        """Refuse observations that were broadcast, so that log-densities of the given shape are more than the data."""
+        """Refuse observations that were broadcast: log-densities, of the given shape, are then more than the data."""
         value = self.value(name)
         if value is None:
             return

@@ -174,7 +174,7 @@ def grown(
 ) -> None:
     """Write draws of x - mu for some blocks one after another, given the block that follows.
 
-    The draws of an element are adjacent in memory, so that the loop is vectorized. Normals come from NumPy's generator,
+    The draws of an element are adjacent in memory, so the loop is vectorized. Normals come from NumPy's generator,
     whose own loop takes three times as long.
 
     - inverse, gain (s, d, d): inverse and gain of these blocks

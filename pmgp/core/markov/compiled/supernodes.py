@@ -123,7 +123,7 @@ def selected_inverse(
     """Write the elements of S = Q^-1 on L's pattern (Takahashi, Fagan and Chen 1973), from the last supernode on.
 
     With X = L_RJ L_JJ^-1, S_RJ = -S_RR X and S_JJ = L_JJ^-T D_J^-1 L_JJ^-1 - X' S_RJ. The pattern of a column is part
-    of that of each column in it, so that all of S_RR is known.
+    of that of each column in it, so all of S_RR is known.
 
     - first, node, starts, rows: as for :func:`factorize`
     - values (nnz,): L below its diagonal

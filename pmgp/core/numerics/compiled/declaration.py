@@ -1,6 +1,6 @@
 """Declare kernels: the types of their arguments, when they are compiled, and where the result is stored.
 
-Half of the compilation time is a fixed cost of each function, so that a separate function for a part of a kernel takes
+Half of the compilation time is a fixed cost of each function, so a separate function for a part of a kernel takes
 as long to compile as the kernel. There are few such functions. Loops run over a whole slice of an array, ``for i
 in range(len(part))``. With other bounds numba checks whether each index counts from the end, and does not use the
 processor's vector instructions, which makes a loop four to ten times slower. Assignments to slices are as slow, so

@@ -47,7 +47,7 @@ def _log_probability(lower: float, upper: float, width: float) -> float:
 def log_ratio(data: np.ndarray, linear: np.ndarray, precision: np.ndarray, f: np.ndarray, least: float) -> float:
     """Return the sum of log P(lower < f + noise e < upper) - b f + w f^2 / 2, e standard normal.
 
-    Without sites no term is positive, so that it may return minus infinity as soon as the sum is below `least`. This is
+    Without sites no term is positive, so it may return minus infinity as soon as the sum is below `least`. This is
     checked after each part of the terms; the slowest and smallest part comes last.
     """
     total, product, n = 0.0, 1.0, len(f)

@@ -78,7 +78,7 @@ def derivatives(sign: np.ndarray, f: np.ndarray, out: np.ndarray) -> None:
 def log_ratio(sign: np.ndarray, linear: np.ndarray, precision: np.ndarray, f: np.ndarray, least: float) -> float:
     """Return the sum of log Phi(sign f) - b f + w f^2 / 2, from products of probabilities that do not underflow.
 
-    Without sites no term is positive, so that it may return minus infinity as soon as the sum is below `least`.
+    Without sites no term is positive, so it may return minus infinity as soon as the sum is below `least`.
     """
     total, product = 0.0, 1.0
     z, probability = np.empty(len(f)), np.empty(len(f))

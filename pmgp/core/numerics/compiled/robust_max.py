@@ -1,7 +1,7 @@
 """Probabilities that one of several latent values is the largest, and their slopes.
 
 For most observations the labeled value is far above or below another one, and the probability is one or zero. Only the
-others need a quadrature, so that an evaluation costs little more than a comparison for each latent value.
+others need a quadrature, so an evaluation costs little more than a comparison for each latent value.
 """
 
 from __future__ import annotations
