@@ -52,7 +52,7 @@ def draw_hyperparameters(axes: Axes, posterior: xr.Dataset) -> None:
         draws = posterior.sel(chain=chain)
         axes.plot(draws["lengthscale"], draws["variance"], ".", markersize=2.5, alpha=0.35)
     axes.set(xscale="log", yscale="log", xlabel="length-scale (sd of feature)", ylabel="variance of f")
-    axes.set_title(f"{posterior['variance'].size} draws, a color a chain")
+    axes.set_title(f"{posterior['variance'].size} draws, one color per chain")
     axes.set_xticks([0.5, 1, 2], ["0.5", "1", "2"])
     axes.set_yticks([10, 20, 50, 100], ["10", "20", "50", "100"])
     axes.minorticks_off()

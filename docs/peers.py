@@ -46,7 +46,7 @@ def read(path: Path = FIGURES) -> Rows:
 
 
 def table(path: Path = FIGURES) -> str:
-    """Effective draws for a second of one core, R-hat where it is too large, most memory: as a Markdown table."""
+    """Effective draws per second of one core, R-hat where it is too large, most memory: as a Markdown table."""
     lines = ["```{rst-class} pmgp-support", "```", ""]
     lines += ["| data | " + " | ".join(TOOLS) + " |", "|---|" + "---:|" * len(TOOLS)]
     for problem, tools in read(path).items():
@@ -66,7 +66,7 @@ def summary(path: Path = FIGURES) -> str:
     return (
         f"In that time the default converged on {done[OURS]} of {len(problems)} problems, "
         f"and no other tool on more than {done[second]} ({second}).\n"
-        f"On these {done[OURS]} it made {ratios[0]:.1f} to {ratios[-1]:.0f} times as many effective draws a second "
+        f"On these {done[OURS]} it made {ratios[0]:.1f} to {ratios[-1]:.0f} times as many effective draws per second "
         "as the next tool, converged or not;\n"
         f"on the other {len(rest)} nothing converged, and their figures rank nothing.\n"
     )
@@ -82,7 +82,7 @@ def draw(axes: Axes, path: Path = FIGURES) -> None:
             axes.plot(speed, height, marker, color=color, markerfacecolor=face, markersize=7)
     axes.set_yticks(range(len(rows)), list(rows))
     axes.invert_yaxis()
-    axes.set(xscale="log", xlabel="smallest effective sample size of the hyper-parameters for a second of one core")
+    axes.set(xscale="log", xlabel="smallest effective sample size of the hyper-parameters per second of one core")
     axes.grid(axis="x", alpha=0.3)
 
 

@@ -266,7 +266,7 @@ def parameterizations(axes: Axes) -> None:
 
 
 def operators(axes: Axes) -> None:
-    """Show effective draws a second of the operators on one problem."""
+    """Show effective draws per second of the operators on one problem."""
     rows = _results("latent_operators/results/paper.csv").query(
         "n == 100 and d == 2 and model == 'LRG' and dataset == 0"
     )

@@ -61,7 +61,7 @@ class EffectiveDraws:
 
     def end(self, idata: xr.DataTree) -> None:
         """Show the effective sample size that was reached."""
-        self._show(effective(idata), f"{idata['posterior'].sizes['draw']} draws a chain")
+        self._show(effective(idata), f"{idata['posterior'].sizes['draw']} draws per chain")
 
     def _show(self, completed: float, words: str) -> None:
         self._progress.update(self._task, completed=completed, words=words)
