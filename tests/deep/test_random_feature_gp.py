@@ -9,7 +9,8 @@ import jax
 import numpy as np
 import pytest
 
-from pmgp.deep import RandomFeatureGP
+from pmgp.deep import JaxLikelihood, RandomFeatureGP
+from pmgp.interface.deep.checkpoint import named
 
 RNG = np.random.default_rng(1)
 X = RNG.uniform(-2, 2, size=(120, 1))
@@ -58,6 +59,19 @@ def test_same_seed_same_numbers_and_resume_equals_uninterrupted(tmp_path):
     assert all(np.array_equal(*pair) for pair in zip(*leaves, strict=True))
     with pytest.raises(ValueError, match="other settings or data"):
         fitted(checkpoint=path, random_state=1)
+
+
+def test_a_likelihood_has_the_same_name_in_every_process():
+    """Else its checkpoints could not be continued: a function's own representation has its address."""
+
+    def log_density(y, f, theta):
+        return -abs(y - f[:, 0])
+
+    found = named(JaxLikelihood(log_density, start=(0.5,)))
+    assert "0x" in repr(log_density)
+    assert "0x" not in found
+    assert log_density.__qualname__ in found
+    assert named(JaxLikelihood(log_density, start=(1.5,))) != found
 
 
 def test_hyper_parameters_stay_frozen_until_they_are_freed():

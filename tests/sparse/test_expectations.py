@@ -53,6 +53,13 @@ def hidden(dist):
     return lambda f: dist(pt.maximum(f, -1e6))
 
 
+def test_no_exposure_has_no_count():
+    exposure = np.array([1.0, 0.0, 2.0, 1.0])
+    value, _ = expectations(lambda f: pm.Poisson.dist(exposure * pt.exp(f)), np.array([0, 0, 2, 1]))
+    assert value[1] == 0.0
+    assert np.isfinite(value).all()
+
+
 @pytest.mark.representatives("poisson", "cox")
 @pytest.mark.parametrize("name", LINEAR)
 def test_closed_forms_are_the_quadrature(name):

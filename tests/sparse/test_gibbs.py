@@ -52,11 +52,21 @@ def twice():
     return model
 
 
+def with_dims():
+    """Two outputs of one covariance, whose lengths are those of dimensions, in a model with a name."""
+    with pm.Model(name="named", coords={"output": ["a", "b"], "inducing": range(len(Z))}) as model:
+        process = pmgp.gp.Sparse(cov_func=hyperparameters())
+        f = process.prior("f", X=X, Xu=Z, n_outputs=2, dims=("output", "inducing"))
+        process.observe("y", f, dist=lambda f: gaussian(f, 0.4), observed=np.stack([TARGETS, -TARGETS]))
+    return model
+
+
 MODELS = {
     "counts": lambda: sparse(Z)[0],
     "labels": lambda: sparse(Z, probit, LABELS)[0],
     "classes": classes,
     "outputs": shared,
+    "dims": with_dims,
 }
 
 

@@ -165,6 +165,23 @@ def test_lengths_take_turns_and_the_best_value_wins():
     np.testing.assert_array_equal(SquaredJumps.start(1).candidates, [1])
 
 
+def test_a_density_that_is_not_finite_is_refused_where_the_chain_starts():
+    """Data that `pymc.set_data` makes missing, too: PyTensor has them as numbers."""
+    with pm.Model() as model:
+        process = pmgp.gp.Sparse(cov_func=pm.gp.cov.Matern52(1, ls=1.0))
+        data = pm.Data("data", TARGETS)
+        process.observe("y", process.prior("f", X=X, Xu=X[::3]), dist=lambda f: gaussian(f, NOISE), observed=data)
+        step = pmgp.steps.SparseHMC(model=model)
+        pm.set_data({"data": np.where(np.arange(len(X)) == 2, np.inf, TARGETS)})
+        step.setup_chain(np.random.default_rng(0), 0, 10)
+        with pytest.raises(ValueError, match="the log-density is not finite where the chain starts"):
+            step.step(model.initial_point())
+        pm.set_data({"data": np.where(np.arange(len(X)) == 2, np.nan, TARGETS)})
+        for method in (pmgp.steps.SparseHMC, pmgp.steps.SparseGibbs):
+            with pytest.raises(ValueError, match="1 observations of 'y' are missing"):
+                method(model=model)
+
+
 def test_what_is_refused():
     with pm.Model() as model:
         pm.Normal("x")

@@ -6,11 +6,14 @@ import numpy as np
 import pymc as pm
 import pytensor
 import pytest
-from scipy.stats import norm
+from scipy.special import expit, logsumexp
+from scipy.stats import binom, expon, norm, poisson
+from scipy.stats import t as student
 from xarray import Dataset, DataTree
 
 import pmgp
 from pmgp.interface.graphs.compilation import INTERPRETED
+from pmgp.interface.model.latent_gaussian import ModelError
 from tests.sparse.problems import LABELS, TARGETS, X, gaussian, probit
 
 Z = X[::3]
@@ -172,5 +175,94 @@ def test_what_predictions_refuse(regression, rng):
         process.predict(
             DataTree.from_dict({"posterior": Dataset({"x": (("chain", "draw"), [[0.0]])})}), NEW, model=model
         )
-    with pytest.raises(ValueError, match="Xnew has 2 columns and X has 1"):
+    with pytest.raises(ValueError, match="Xnew has 2 columns and the process was given X with 1"):
         process.predict(idata, np.zeros((3, 2)), model=model)
+
+
+# Densities of new observations that are narrower than the density of f, or far from its mean
+
+FAR = [[1000.0]]  # the process is there as it is a priori: normal with mean 0.5 and variance 1.4
+
+NARROW = {
+    "counts": (lambda f: pm.Poisson.dist(pm.math.exp(5 + f)), lambda f: poisson.logpmf(1000, np.exp(5 + f)), 1000),
+    "few": (lambda f: pm.Poisson.dist(pm.math.exp(f)), lambda f: poisson.logpmf(30, np.exp(f)), 30),
+    "shares": (lambda f: pm.Binomial.dist(1000, logit_p=f), lambda f: binom.logpmf(100, 1000, expit(f)), 100),
+    "outlier": (lambda f: pm.StudentT.dist(4, mu=f, sigma=0.05), lambda f: student.logpdf(1.0, 4, f, 0.05), 1.0),
+    "sharp": (lambda f: pm.StudentT.dist(4, mu=f, sigma=0.003), lambda f: student.logpdf(1.0, 4, f, 0.003), 1.0),
+    "waiting": (lambda f: pm.Exponential.dist(scale=pm.math.exp(f)), lambda f: expon.logpdf(0.5, 0, np.exp(f)), 0.5),
+}
+
+
+@pytest.mark.parametrize("name", NARROW)
+def test_narrow_densities_are_integrated(name):
+    dist, log_density, y = NARROW[name]
+    model, process = known_process(dist, np.ones(len(X), dtype=int))
+    draws = Dataset({"f_rotated_": (("chain", "draw", "v"), np.zeros((1, 1, len(Z))))})
+    found = process.predict(DataTree.from_dict({"posterior": draws}), FAR, observed=[y], model=model)
+    f = np.linspace(0.5 - 12.0, 0.5 + 12.0, 400_001)
+    expected = logsumexp(log_density(f) + norm.logpdf(f, 0.5, np.sqrt(VARIANCE))) + np.log(f[1] - f[0])
+    np.testing.assert_allclose(found["log_density"], [expected], atol=2e-6)
+
+
+# Draws and data that do not belong together
+
+
+def test_other_inducing_inputs_than_those_of_the_draws_are_refused():
+    with pm.Model():
+        process = pmgp.gp.Sparse(cov_func=pm.gp.cov.ExpQuad(1, ls=LENGTHSCALE))
+        f = process.prior("f", X=X, Xu=pm.Data("Z", Z))
+        process.observe("y", f, dist=lambda f: pm.Poisson.dist(pm.math.exp(f)), observed=np.ones(len(X)))
+        draws = Dataset({"f_rotated_": (("chain", "draw", "v"), np.ones((1, 2, len(Z))))})
+        data = Dataset({"Z": (("row", "column"), Z)})
+        idata = DataTree.from_dict({"posterior": draws, "constant_data": data})
+        process.predict(idata, NEW)
+        pm.set_data({"Z": Z + 0.1})
+        for used in (lambda: process.predict(idata, NEW), lambda: process.diagnose(idata)):
+            with pytest.raises(ValueError, match="the model's 'Z' has other values than when these draws were made"):
+                used()
+        with pytest.raises(ValueError, match="the model's 'Z' has other values"):
+            process.compute_log_likelihood(idata)
+
+
+@pytest.mark.parametrize("given", [True, False])
+def test_exposures_of_the_observations_are_not_those_of_new_ones(given):
+    exposure = np.linspace(1.0, 2.0, len(X))
+    if given:
+        model, process = known_process(lambda f, e: pm.Poisson.dist(e * pm.math.exp(f)), np.ones(len(X)), exposure)
+    else:
+        model, process = known_process(lambda f: pm.Poisson.dist(exposure * pm.math.exp(f)), np.ones(len(X)))
+    draws = Dataset({"f_rotated_": (("chain", "draw", "v"), np.zeros((1, 1, len(Z))))})
+    idata = DataTree.from_dict({"posterior": draws})
+    with pytest.warns(UserWarning, match="cannot be given at the new inputs") as warned:
+        found = process.predict(idata, X + 0.1, model=model)
+    assert set(found.data_vars) == {"latent_mean", "latent_variance"}
+    assert ("with a value for each observation" if given else "an array that it is not given") in str(warned[0].message)
+    with pytest.raises(ValueError, match="its likelihood"):
+        process.predict(idata, X + 0.1, observed=np.ones(len(X)), model=model)
+    if given:
+        assert "mean" in process.predict(idata, NEW, parameters=(np.ones(3),), model=model)
+        for wrong in (np.ones(3), ()):
+            with pytest.raises(ValueError, match="has 1 parameters other than f; give a tuple, not"):
+                process.predict(idata, NEW, parameters=wrong, model=model)
+
+
+@pytest.mark.parametrize(
+    ("observed", "words"),
+    [
+        ([1.5, 2, 3], "not whole numbers"),
+        ([1], "1 observations 'y' for 3 rows"),
+        ([[1, 2, 3]], r"have the shape \(1, 3\): give an array of shape \(3,\)"),
+        ([1, np.nan, 2], "1 observations of 'y' are missing"),
+    ],
+)
+def test_wrong_new_observations_are_refused(observed, words):
+    model, process = known_process(lambda f: pm.Poisson.dist(pm.math.exp(f)), np.ones(len(X)))
+    draws = Dataset({"f_rotated_": (("chain", "draw", "v"), np.zeros((1, 1, len(Z))))})
+    with pytest.raises(ValueError, match=words):
+        process.predict(DataTree.from_dict({"posterior": draws}), NEW, observed=observed, model=model)
+
+
+def test_draws_of_new_values_say_where_they_are_made(regression, rng):
+    model, _ = regression
+    with pytest.raises(ModelError, match=r"gp\.conditional.*pymc\.sample_posterior_predictive"):
+        pmgp.sample_predictions(posterior(rng)[0], NEW, model=model)

@@ -151,5 +151,5 @@ def test_calls_out_of_order():
     with pytest.raises(RuntimeError, match="call observe first"):
         gp.compute_log_likelihood(None)
     _, gp = sparse(Z)
-    with pytest.raises(ValueError, match="Xnew has 2 columns and X has 1"):
+    with pytest.raises(ValueError, match="Xnew has 2 columns and the process was given X with 1"):
         gp.marginals(np.zeros((3, 2)))

@@ -28,6 +28,18 @@ from tests.sparse.problems import (
 NESTED = X[::9], X[::3], X
 
 
+@pytest.mark.parametrize("columns", [1, 2])
+def test_rows_do_not_share_white_noise(columns):
+    """In one column of numbers, rows that equal inducing inputs are found; each of them has its own noise."""
+    rows = np.repeat(np.arange(4.0), 2)[:, None] * np.eye(1, columns)
+    with pm.Model():
+        cov_func = pm.gp.cov.ExpQuad(columns, ls=1.0) + pm.gp.cov.WhiteNoise(0.5)
+        left = pmgp.gp.Sparse(cov_func=cov_func).prior("f", X=rows, Xu=np.unique(rows, axis=0)).variance.eval()
+    K = np.exp(-0.5 * np.square(np.arange(4.0)[:, None] - np.arange(4.0)))
+    expected = 1.25 - np.einsum("ij,ij->j", K, np.linalg.solve(K + 0.25 * np.eye(4), K))
+    np.testing.assert_allclose(left, np.repeat(expected, 2), rtol=1e-4)
+
+
 def dense_poisson(name, f, observed):
     pm.Poisson(name, pm.math.exp(f), observed=observed)
 

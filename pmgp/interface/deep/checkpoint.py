@@ -5,6 +5,7 @@ from __future__ import annotations
 import hashlib
 import json
 import os
+from dataclasses import fields, is_dataclass
 from pathlib import Path
 from typing import Any
 
@@ -18,6 +19,15 @@ def fingerprint(settings: dict[str, Any], *arrays: np.ndarray) -> str:
     for array in arrays:
         digest.update(np.ascontiguousarray(array).tobytes())
     return digest.hexdigest()
+
+
+def named(value: Any) -> str:
+    """Describe a value in words that are the same in every process: functions, also those in a dataclass, by name."""
+    if callable(value):
+        return str(getattr(value, "__qualname__", repr(value)))
+    if is_dataclass(value):
+        return repr([(field.name, named(getattr(value, field.name))) for field in fields(value)])
+    return repr(value)
 
 
 def store(path: Path, tree: Any, history: list[dict[str, float]], mark: str) -> None:

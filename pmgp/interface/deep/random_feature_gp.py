@@ -20,7 +20,7 @@ from pmgp.core.deep.likelihoods import JaxLikelihood
 from pmgp.core.deep.network import Network
 from pmgp.core.deep.training import density_over_draws, latent_draws, predictive_density
 from pmgp.interface.deep import last_layer as last
-from pmgp.interface.deep.checkpoint import fingerprint
+from pmgp.interface.deep.checkpoint import fingerprint, named
 from pmgp.interface.deep.configuration import (
     batch_mesh,
     check_choices,
@@ -185,7 +185,7 @@ class RandomFeatureGP:
         y = checked_observations(y, len(X), likelihood.labels)
         params = self.get_params()
         settings = {name: repr(value) for name, value in params.items() if name not in LENGTH_ONLY}
-        settings["likelihood"] = getattr(params["likelihood"], "__qualname__", settings["likelihood"])
+        settings["likelihood"] = named(params["likelihood"])
         plan = Plan(**{name: params[name] for name in Plan.__dataclass_fields__})
         with self._computing():
             problem = self._problem(X, y, likelihood)

@@ -5,7 +5,9 @@ from __future__ import annotations
 from collections.abc import Iterable
 from typing import Any
 
+import numpy as np
 import xarray as xr
+from pytensor.compile import SharedVariable
 from pytensor.tensor.variable import TensorVariable
 
 
@@ -35,3 +37,18 @@ def posterior_of(idata: Any, needed: Iterable[TensorVariable], *, weights: bool 
             "pmgp.marginal.correct draw by weight, as it does unless resample=False"
         )
     return posterior
+
+
+def check_inputs_unchanged(idata: Any, inputs: list[Any]) -> None:
+    """Refuse draws that were made with other inputs than the model's present ones, as far as these were stored."""
+    stored = idata.get("constant_data", {})
+    for variable in inputs:
+        name = str(variable.name)
+        # Data without a name, and constants, cannot have been set.
+        if isinstance(variable, SharedVariable) and name in stored:
+            drawn, present = stored[name].to_numpy(), variable.get_value(borrow=True)
+            if drawn.shape != present.shape or not np.allclose(drawn, present):
+                raise ValueError(
+                    f"the model's {name!r} has other values than when these draws were made: restore them with "
+                    "pymc.set_data; the inputs of predictions are Xnew"
+                )

@@ -6,7 +6,6 @@ from dataclasses import dataclass
 from typing import Any
 
 import numpy as np
-from pytensor.compile import SharedVariable
 from pytensor.tensor.variable import TensorVariable
 
 from pmgp.interface.model.posterior import posterior_of
@@ -38,21 +37,6 @@ def check_variables(idata: Any, rows: LatentRows, theta: list[TensorVariable]) -
                 f"the posterior has {length} values of {name!r}, but the model has {rows.size} inputs: "
                 "restore the data that the draws were made with"
             )
-
-
-def check_inputs_unchanged(idata: Any, inputs: list[Any]) -> None:
-    """Refuse draws that were made with other inputs than the model's present ones, as far as these were stored."""
-    stored = idata.get("constant_data", {})
-    for variable in inputs:
-        name = str(variable.name)
-        # Data without a name, and constants, cannot have been set.
-        if isinstance(variable, SharedVariable) and name in stored:
-            drawn, present = stored[name].to_numpy(), variable.get_value(borrow=True)
-            if drawn.shape != present.shape or not np.allclose(drawn, present):
-                raise ValueError(
-                    f"the model's {name!r} has other values than when these draws were made: restore them with "
-                    "pymc.set_data, and give the new inputs as Xnew"
-                )
 
 
 def evenly_spaced(

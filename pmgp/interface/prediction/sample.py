@@ -11,7 +11,8 @@ from pytensor.tensor.variable import TensorVariable
 
 from pmgp.core.iterative.settings import Iterative
 from pmgp.core.numerics.threads import suitable_threads, threads_limited
-from pmgp.interface.model.latent_variable import find_latents, have_rows
+from pmgp.interface.model.inducing_process import inducing_process
+from pmgp.interface.model.latent_variable import ModelError, find_latents, have_rows
 from pmgp.interface.prediction.point_function import PointFunction
 from pmgp.interface.prediction.predictor_rows import refuse_inputs, sample_rows
 from pmgp.interface.prediction.rules import NotPointwiseError
@@ -113,6 +114,11 @@ def sample_predictions(
     if not isinstance(joint, bool | np.bool_):
         raise ValueError(f"joint must be True or False, not {joint!r}")
     rng = _generator(random_seed)
+    if inducing_process(pm.modelcontext(model)) is not None:
+        raise ModelError(
+            "draws of a process on inducing inputs are made by gp.conditional('new', Xnew) and then "
+            "pymc.sample_posterior_predictive(idata, var_names=['new']); pmgp.predict averages over them"
+        )
     if Xnew is None:
         return _rows(idata, pm.modelcontext(model), latent, {"gp": gp, "at": at}, draws, rng)
     setting = prepare(idata, Xnew, model, latent, at, draws, gp, by_chain=True, solver=solver)

@@ -23,6 +23,7 @@ from pmgp.core.numerics.threads import threads_limited
 from pmgp.interface.covariance.tiled import LARGEST_WHOLE
 from pmgp.interface.model.latent_variable import find_latents, refuse_time_series
 from pmgp.interface.model.observed_normal import gaussian_observations, observed_values
+from pmgp.interface.model.posterior import check_inputs_unchanged
 from pmgp.interface.model.tiled_prior import refuse_constant_inputs
 from pmgp.interface.model.time_series import is_process
 from pmgp.interface.prediction.covariates import check_at, check_inputs
@@ -30,7 +31,7 @@ from pmgp.interface.prediction.known_process import known_processes
 from pmgp.interface.prediction.latent_processes import GivenTheta, LatentProcesses
 from pmgp.interface.prediction.latent_rows import LatentRows
 from pmgp.interface.prediction.point_function import PointModel
-from pmgp.interface.prediction.posterior import Draws, check_inputs_unchanged, check_variables, evenly_spaced
+from pmgp.interface.prediction.posterior import Draws, check_variables, evenly_spaced
 from pmgp.interface.prediction.rules import NotPointwiseError
 
 FORECAST = (

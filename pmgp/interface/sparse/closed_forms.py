@@ -79,7 +79,9 @@ def _poisson_of(log_rate: Linear | None) -> ClosedForm | None:
         rate = pt.exp(center + 0.5 * pt.square(log_rate.slope) * variance)
         outside = pt.or_(pt.lt(value, 0), pt.neq(value, pt.floor(value)))
         count = pt.switch(outside, 0, value)
-        return pt.switch(outside, -np.inf, count * center - rate - pt.gammaln(count + 1.0))
+        # With an exposure of zero the rate is zero, and so is the count.
+        logs = pt.switch(pt.eq(count, 0.0), 0.0, count * center)
+        return pt.switch(outside, -np.inf, logs - rate - pt.gammaln(count + 1.0))
 
     return ClosedForm(expected_log)
 

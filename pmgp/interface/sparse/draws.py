@@ -16,11 +16,13 @@ from pmgp.interface.model.posterior import posterior_of
 
 def spaced_draws(idata: Any, model: pm.Model, number: int | None) -> list[dict[str, np.ndarray]]:
     """Return values of the model's free variables at draws that are evenly spaced over all chains, or at all draws."""
+    if number is not None and number < 1:
+        raise ValueError(f"draws must be at least 1, not {number}")
     names = [rv.name for rv in model.free_RVs]
     posterior = posterior_of(idata, model.free_RVs)
     arrays = {name: posterior[name].values.reshape(-1, *posterior[name].shape[2:]) for name in names}
     total = posterior.sizes["chain"] * posterior.sizes["draw"]
-    chosen = np.unique(np.linspace(0, total - 1, min(number or total, total)).astype(int))
+    chosen = np.unique(np.linspace(0, total - 1, min(total if number is None else int(number), total)).astype(int))
     return [{name: arrays[name][index] for name in names} for index in chosen]
 
 

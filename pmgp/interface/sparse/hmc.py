@@ -175,6 +175,8 @@ class SparseHMC(AcceptanceProgress, SparseStep):
             density = Scaled(self.function, self.factor)
             if self.chain is None or not np.array_equal(self.chain.payload, variables):
                 self.chain = density.start(variables)
+                if not np.isfinite(self.chain.log_density):
+                    raise ValueError("the log-density is not finite where the chain starts: give other initial values")
             before, value = self.chain, self.step_size.value if self.tune else self.step_size.frozen
             self.chain, info = hamiltonian(self.rng, before, density, value, self.max_steps)
         stats = {

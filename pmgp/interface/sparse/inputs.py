@@ -56,14 +56,14 @@ def check_inputs(X: Any, Z: Any) -> np.ndarray:
     return inducing
 
 
-def check_new_inputs(X: Any, columns: int) -> None:
-    """Refuse new inputs that are not a table of finite numbers with the given number of columns."""
+def check_columns(name: str, X: Any, columns: int) -> None:
+    """Refuse inputs that are not a table of finite numbers with the given number of columns."""
     table = current_value(X)
     if table is None:
         return
-    check_table("Xnew", table)
+    check_table(name, table)
     if table.shape[1] != columns:
-        raise ValueError(f"Xnew has {table.shape[1]} columns and X has {columns}")
+        raise ValueError(f"{name} has {table.shape[1]} columns and the process was given X with {columns}")
 
 
 def check_table(name: str, table: np.ndarray) -> None:

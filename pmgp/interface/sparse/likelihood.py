@@ -19,6 +19,12 @@ from pytensor.tensor.variable import TensorVariable
 from pmgp.core.numerics.quadrature import normal_rule
 from pmgp.interface.sparse.closed_forms import closed_form
 
+# The maximum of p(y|f) times the density of f is sought within WIDE standard deviations of the mean of f, in an
+# interval that is divided into PARTS, SEARCHES times.
+WIDE, PARTS, SEARCHES = 12.0, 24, 3
+# The distance of nodes, on a scale that is linear around the maximum and logarithmic farther away.
+SPACING = 0.1
+
 
 @dataclass(frozen=True)
 class LatentLikelihood:
@@ -59,9 +65,24 @@ class LatentLikelihood:
         known = closed_form(self.dist(f, *parameters), f, self.order)
         if known is not None and known.log_expected is not None:
             return known.log_expected(value, mean, variance)
-        weights, terms = self._at_nodes(value, mean, variance, parameters)
-        log_weights = np.log(weights).reshape(-1, *([1] * mean.ndim))
-        return pt.logsumexp(log_weights + terms, axis=0)
+        terms, deviation = self.log_density(value, f, *parameters), pt.sqrt(variance)
+
+        def log_integrand(z: TensorVariable) -> TensorVariable:
+            logs = vectorize_graph(terms, {f: mean + deviation * z}) - 0.5 * pt.square(z)
+            # Far away a rate may overflow.
+            return pt.switch(pt.isnan(logs), -np.inf, logs)
+
+        # p(y|f) may be much narrower than the normal density, and far from its mean.
+        center, half = pt.zeros_like(mean), WIDE
+        for _ in range(SEARCHES):
+            best = pt.argmax(log_integrand(center + _along_first(np.linspace(-half, half, PARTS + 1), mean)), axis=0)
+            center, half = center + half * (2.0 * best / PARTS - 1.0), 2.0 * half / PARTS
+        # The trapezoidal rule in t, where z is at `center` + `half` sinh t: it resolves both densities.
+        end = np.arcsinh(2.0 * WIDE / half)
+        t = np.linspace(-end, end, 2 * int(np.ceil(end / SPACING)) + 1)
+        logs = log_integrand(center + half * _along_first(np.sinh(t), mean))
+        log_weights = np.log(half * np.cosh(t) * (t[1] - t[0])) - 0.5 * np.log(2.0 * np.pi)
+        return pt.logsumexp(_along_first(log_weights, mean) + logs, axis=0)
 
     def _at_nodes(
         self, value: TensorVariable, mean: TensorVariable, variance: TensorVariable, parameters: tuple[Any, ...]
@@ -70,5 +91,10 @@ class LatentLikelihood:
         nodes, weights = normal_rule(self.order)
         f = mean.type()
         terms = self.log_density(value, f, *parameters)
-        points = mean + pt.sqrt(variance) * nodes.reshape(-1, *([1] * mean.ndim))
+        points = mean + pt.sqrt(variance) * _along_first(nodes, mean)
         return weights, vectorize_graph(terms, {f: points})
+
+
+def _along_first(numbers: np.ndarray, mean: TensorVariable) -> np.ndarray:
+    """Return numbers along an axis before those of `mean`."""
+    return numbers.reshape(-1, *([1] * mean.ndim))

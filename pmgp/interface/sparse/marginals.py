@@ -6,6 +6,7 @@ from typing import Any, NamedTuple
 
 import numpy as np
 import pytensor.tensor as pt
+from pymc.gp.cov import WhiteNoise
 from pymc.gp.util import stabilize
 from pytensor.tensor.linalg import cholesky, solve_triangular
 from pytensor.tensor.variable import TensorVariable
@@ -113,8 +114,15 @@ def _inducing_covariance(cov_func: Any, Z: Any) -> TensorVariable:
 def _cross_covariance(cov_func: Any, Z: Any, X: Any) -> TensorVariable:
     """Return K_uf, with the prior variance where an inducing input equals an input in a single column of numbers."""
     covariance = cov_func(Z, X)
-    same = _coincidence(Z, X)
+    same = None if _has_noise(cov_func) else _coincidence(Z, X)
     return covariance if same is None else pt.switch(same, cov_func(X, diag=True)[None, :], covariance)
+
+
+def _has_noise(cov_func: Any) -> bool:
+    """Return whether a covariance function contains white noise, which different rows do not share."""
+    inner = [*getattr(cov_func, "_factor_list", [])]
+    inner += [cov_func.cov_func] if hasattr(cov_func, "cov_func") else []
+    return isinstance(cov_func, WhiteNoise) or any(_has_noise(one) for one in inner)
 
 
 def _coincidence(Z: Any, X: Any) -> Any:

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 from collections.abc import Callable
 from functools import cached_property
+from typing import Any
 
 import numpy as np
 import pymc as pm
@@ -55,6 +56,8 @@ def check_terms(
     logs = np.array([log_density(points + move) for move in (0.0, mask, ~mask)])
     if not isinstance(rv.owner.op, RobustMaxRV):
         _check_factorization(name, mask, logs)
+    if observed is not None:
+        _check_shape(name, observed, rv, shape)
     never = ~np.isfinite(logs).any(axis=0)
     if never.any():
         shown = observed if observed is not None and observed.shape == logs[0].shape else None
@@ -63,6 +66,35 @@ def check_terms(
             f"{marked_rows(np.atleast_1d(never), shown)}, whatever the latent values: they are outside the support of "
             f"{_name(rv)!r}, or its other parameters are impossible"
         )
+
+
+def checked_observations(
+    model: pm.Model,
+    name: str,
+    likelihood: LatentLikelihood,
+    observed: Any,
+    mean: TensorVariable,
+    parameters: list[TensorVariable],
+) -> np.ndarray:
+    """Return observations at new inputs, for latent values with the means `mean`; refuse missing and wrong ones."""
+    found = complete(name, observed)
+    rv = likelihood.dist(mean.type(), *parameters)
+    shape = tuple(map(int, _Start(model).function([], mean.shape)()))
+    _check_kind(name, found, rv, shape)
+    _check_shape(name, found, rv, shape)
+    return found
+
+
+def complete(name: str, observed: Any) -> np.ndarray:
+    """Return the observations as an array, and refuse missing ones."""
+    array = np.ma.asanyarray(observed)
+    missing = np.ma.getmaskarray(array) | (np.isnan(array.filled(0)) if array.dtype.kind == "f" else False)
+    if np.any(missing):
+        raise ValueError(
+            f"{int(np.sum(missing))} observations of {name!r} are missing: leave out these observations and their rows "
+            "of X; gp.marginals or gp.conditional predicts the process there"
+        )
+    return np.asarray(array)
 
 
 class _Start:
@@ -97,6 +129,13 @@ def _check_kind(name: str, observed: np.ndarray, rv: TensorVariable, shape: tupl
             f"the observations {name!r} in {marked_rows(broken, observed)} are not whole numbers, and so outside the "
             f"support of {_name(rv)!r}"
         )
+
+
+def _check_shape(name: str, observed: np.ndarray, rv: TensorVariable, shape: tuple[int, ...]) -> None:
+    """Refuse observations that would be repeated for several latent values."""
+    needed = shape[-1:] if isinstance(rv.owner.op, RobustMaxRV) else shape
+    if observed.shape != needed:
+        raise ValueError(f"the observations {name!r} have the shape {observed.shape}: give an array of shape {needed}")
 
 
 def _check_factorization(name: str, mask: np.ndarray, logs: np.ndarray) -> None:

@@ -197,7 +197,7 @@ def _whitened(model: pm.Model) -> Any:
 
 def _nothing(value: TensorVariable, shape: tuple[int, int], whole: TensorVariable) -> TensorVariable:
     """Return zeros in place of v."""
-    if whole.type.shape[-1] is not None or value.ndim == 1:
+    if None not in value.type.shape and (whole.type.shape[-1] is not None or value.ndim == 1):
         return pt.zeros_like(value)
     # PyTensor replaces a product with zeros by zeros, and asserts a wrong shape for them if the shape is unknown.
     return pytensor.shared(np.zeros(shape, value.dtype))

@@ -15,13 +15,15 @@ from pytensor.graph.basic import Variable
 from pytensor.tensor.variable import TensorVariable
 
 from pmgp.interface.model.latent_gaussian import ModelError
+from pmgp.interface.model.posterior import check_inputs_unchanged
 from pmgp.interface.sparse.diagnosis import Diagnosis, diagnosis_of
 from pmgp.interface.sparse.draws import at_draws, spaced_draws
 from pmgp.interface.sparse.exact import whole_model
-from pmgp.interface.sparse.inputs import check_new_inputs, current_value
+from pmgp.interface.sparse.inputs import check_columns, current_value
 from pmgp.interface.sparse.likelihood import LatentLikelihood
 from pmgp.interface.sparse.marginals import InducingInputs, Marginals
-from pmgp.interface.sparse.responses import Expectations
+from pmgp.interface.sparse.observed import checked_observations
+from pmgp.interface.sparse.responses import Expectations, check_parameters
 from pmgp.interface.sparse.selection import select_inducing
 
 
@@ -120,6 +122,7 @@ class Predicting:
         """
         self._observation(None)
         model = pm.modelcontext(model)
+        self._check_draws(idata)
         expected = [
             likelihood.log_expected(model.rvs_to_values[model[name]], *arguments)
             for name, (likelihood, arguments) in self._observations.items()
@@ -184,15 +187,18 @@ class Predicting:
         """
         model = pm.modelcontext(model)
         moments, observations, density = self.marginals(Xnew), dict(self._observations), None
-        if observed is not None or parameters is not None:
+        self._check_draws(idata)
+        if observed is not None or parameters is not None or name is not None:
             likelihood, [mean, variance, *others] = self._observation(name)
             name = name or next(iter(observations))
             if parameters is not None:
-                others = [pt.as_tensor(parameter) for parameter in parameters]
+                others = _same_number(name, parameters, len(others))
             observations[name] = likelihood, [mean, variance, *others]
             if observed is not None:
-                density = likelihood.log_expected(pt.as_tensor(observed), *moments, *others)
-        task = Expectations(moments, observations, self._prepared(Xnew).n_outputs, name if parameters else None)
+                check_parameters(likelihood, moments, others, of_observations=parameters is None)
+                value = checked_observations(model, name, likelihood, observed, moments.mean, others)
+                density = likelihood.log_expected(pt.as_tensor(value), *moments, *others)
+        task = Expectations(moments, observations, self._prepared(Xnew).n_outputs, None if parameters is None else name)
         return task.averages(spaced_draws(idata, model, draws), model, density)
 
     def diagnose(self, idata: Any, *, model: pm.Model | None = None, draws: int | None = 200) -> Diagnosis:
@@ -230,12 +236,13 @@ class Predicting:
         """
         self._observation(None)
         model = pm.modelcontext(model)
+        self._check_draws(idata)
         penalty: Any = 0.0
         for name, (likelihood, arguments) in self._observations.items():
             value = model.rvs_to_values[model[name]]
             penalty += likelihood.log_expected(value, *arguments).sum()
             penalty -= likelihood.expected_log(value, *arguments).sum()
-        prepared = self._prepared(self._inputs)
+        prepared = self._prepared(self._inputs, "X")
         prior = sum(cov_func(self._inputs, diag=True).mean() for cov_func in prepared.cov_funcs)
         left = prepared.marginals(self._inputs).variance.mean() * len(prepared.cov_funcs) / prior
         chosen = spaced_draws(idata, model, draws)
@@ -247,7 +254,7 @@ class Predicting:
     @property
     def whitened(self) -> Any:
         """The random variable that holds the whitened values."""
-        return self._prepared(self._inputs).v
+        return self._prepared(self._inputs, "X").v
 
     @property
     def points(self) -> int:
@@ -282,7 +289,7 @@ class Predicting:
             If there are several outputs, or if another variable of the model depends on the whitened values.
         """
         self._observation(None)
-        prepared = self._prepared(self._inputs)
+        prepared = self._prepared(self._inputs, "X")
         if prepared.n_outputs > 1:
             raise ModelError(f"the process has {prepared.n_outputs} outputs; exact_model supports only one")
         X, [cov_func] = self._inputs, prepared.cov_funcs
@@ -291,7 +298,7 @@ class Predicting:
 
     def _traces(self, model: pm.Model, values: dict[str, np.ndarray]) -> np.ndarray:
         """Return the variance left at X by inducing inputs chosen in turn, for the first covariance at theta's mean."""
-        prepared, X = self._prepared(self._inputs), current_value(self._inputs)
+        prepared, X = self._prepared(self._inputs, "X"), current_value(self._inputs)
         assert X is not None
         start = {name: draws.mean(axis=0) for name, draws in values.items()}
         cov_func = prepared.cov_funcs[0]
@@ -305,6 +312,10 @@ class Predicting:
         [(total, gains)] = at_draws([start | {prepared.v.name: v}], model, graphs)
         return np.maximum(total - np.cumsum(gains), 0.0)
 
+    def _check_draws(self, idata: Any) -> None:
+        """Refuse draws of whitened values at other inducing inputs."""
+        check_inputs_unchanged(idata, [self._prepared(self._inputs, "X").Z])
+
     def _observation(self, name: str | None) -> tuple[LatentLikelihood, list[TensorVariable]]:
         """Return the likelihood of an observed variable, with its arguments."""
         if not self._observations:
@@ -316,11 +327,19 @@ class Predicting:
             raise ValueError(f"the process has no observations {name!r}; choose among {', '.join(names)}")
         return self._observations[name]
 
-    def _prepared(self, Xnew: Any) -> InducingInputs:
+    def _prepared(self, inputs: Any, name: str = "Xnew") -> InducingInputs:
         if self._inducing is None:
             raise RuntimeError("the process has no values at any inputs yet: call prior first")
-        check_new_inputs(Xnew, self._columns)
+        check_columns(name, inputs, self._columns)
         return self._inducing
+
+
+def _same_number(name: str, parameters: Any, number: int) -> list[TensorVariable]:
+    """Return the parameters at new inputs; refuse another number of them than `observe` was given."""
+    if not isinstance(parameters, tuple | list) or len(parameters) != number:
+        given = f"{len(parameters)}" if isinstance(parameters, tuple | list) else f"a {type(parameters).__name__}"
+        raise ValueError(f"the likelihood of {name!r} has {number} parameters other than f; give a tuple, not {given}")
+    return [pt.as_tensor(parameter) for parameter in parameters]
 
 
 def table_of(X: Any) -> Any:

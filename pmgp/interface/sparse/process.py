@@ -9,7 +9,6 @@ from __future__ import annotations
 from collections.abc import Callable, Sequence
 from typing import Any
 
-import numpy as np
 import pymc as pm
 import pytensor.tensor as pt
 from pymc.gp.cov import Constant
@@ -24,7 +23,7 @@ from pmgp.interface.model.latent_gaussian import ModelError
 from pmgp.interface.sparse.inputs import check_inputs, refuse_minibatches
 from pmgp.interface.sparse.likelihood import LatentLikelihood
 from pmgp.interface.sparse.marginals import InducingInputs, Marginals
-from pmgp.interface.sparse.observed import check_distribution, check_terms
+from pmgp.interface.sparse.observed import check_distribution, check_terms, complete
 from pmgp.interface.sparse.predicting import Predicting, table_of
 
 # These identify a model's variables: the ending of the whitened values' name, and the observations' operation.
@@ -203,10 +202,9 @@ class Sparse(Predicting):
         if "total_size" in kwargs:
             raise ValueError("total_size is for minibatches, which MCMC cannot use: leave it out, and give all rows")
         check_distribution(model, likelihood, [mean, *others])
-        value = observed if isinstance(observed, Variable) else pt.as_tensor(_complete(name, observed))
+        value = observed if isinstance(observed, Variable) else pt.as_tensor(complete(name, observed))
         check_terms(model, name, likelihood, value, [mean, *others])
-        self._observations[name] = (likelihood, [mean, variance, *others])
-        return pm.CustomDist(
+        observations = pm.CustomDist(
             name,
             mean,
             variance,
@@ -217,6 +215,9 @@ class Sparse(Predicting):
             observed=observed,
             **kwargs,
         )
+        # In a model with a name, this is a part of the variable's.
+        self._observations[observations.name] = (likelihood, [mean, variance, *others])
+        return observations
 
     def likelihood(self, name: str) -> LatentLikelihood:
         """Return the likelihood of an observed variable.
@@ -231,22 +232,22 @@ class Sparse(Predicting):
     @property
     def size(self) -> int:
         """The number of inducing inputs."""
-        return self._prepared(self._inputs).size
+        return self._prepared(self._inputs, "X").size
 
     @property
     def outputs(self) -> int:
         """The number of independent processes, such as one for each class."""
-        return self._prepared(self._inputs).n_outputs
+        return self._prepared(self._inputs, "X").n_outputs
 
     @property
     def factors(self) -> list[TensorVariable]:
         """The factor R of each covariance function, where u is R v plus its mean."""
-        return self._prepared(self._inputs).factors
+        return self._prepared(self._inputs, "X").factors
 
     @property
     def inducing_inputs(self) -> Any:
         """The inducing inputs: a constant, or the `pymc.Data` that was given."""
-        return self._prepared(self._inputs).Z
+        return self._prepared(self._inputs, "X").Z
 
     def expected_log_likelihood(
         self, Z: TensorVariable, mean: TensorVariable, factors: TensorVariable, *, model: pm.Model | None = None
@@ -276,7 +277,7 @@ class Sparse(Predicting):
         """
         self._observation(None)
         model = pm.modelcontext(model)
-        moved = self._prepared(self._inputs).moved(Z, mean)
+        moved = self._prepared(self._inputs, "X").moved(Z, mean)
         (mean, left), spread = moved.marginals(self._inputs), moved.spread(self._inputs, factors)
         total: Any = 0.0
         for name, (likelihood, [center, _, *others]) in self._observations.items():
@@ -284,15 +285,3 @@ class Sparse(Predicting):
                 raise ModelError(f"{name!r} was observed at other inputs than those of prior: optimize without it")
             total += likelihood.expected_log(model.rvs_to_values[model[name]], mean, left + spread, *others).sum()
         return total
-
-
-def _complete(name: str, observed: Any) -> np.ndarray:
-    """Return the observations as an array, and refuse missing ones."""
-    array = np.ma.asanyarray(observed)
-    missing = np.ma.getmaskarray(array) | (np.isnan(array.filled(0)) if array.dtype.kind == "f" else False)
-    if np.any(missing):
-        raise ValueError(
-            f"{int(np.sum(missing))} observations of {name!r} are missing: leave out these observations and their rows "
-            "of X; gp.marginals or gp.conditional predicts the process there"
-        )
-    return np.asarray(array)

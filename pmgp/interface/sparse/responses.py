@@ -13,6 +13,8 @@ import pytensor.tensor as pt
 import xarray as xr
 from pymc.distributions.moments import mean as conditional_mean
 from pymc.exceptions import UndefinedMomentException
+from pytensor.compile import SharedVariable
+from pytensor.graph.basic import Constant
 from pytensor.graph.replace import vectorize_graph
 from pytensor.graph.traversal import ancestors
 from pytensor.tensor.variable import TensorVariable
@@ -85,8 +87,7 @@ class Expectations(NamedTuple):
         for name, (likelihood, [_, _, *others]) in self.observations.items():
             prefix = f"{name}_" if len(self.observations) > 1 else ""
             try:
-                if name != self.own:
-                    _check_parameters(likelihood, self.moments, others)
+                check_parameters(likelihood, self.moments, others, of_observations=name != self.own)
                 found = _responses_of(likelihood, self.moments, others, self.outputs)
                 responses += [response._replace(name=prefix + response.name) for response in found]
             except ValueError as error:
@@ -121,16 +122,25 @@ def _symbol(moments: Marginals) -> TensorVariable:
     return pt.tensor("f", dtype=moments.mean.dtype, shape=(None,) * moments.mean.ndim)
 
 
-def _check_parameters(likelihood: LatentLikelihood, moments: Marginals, others: list[TensorVariable]) -> None:
-    """Refuse parameters that have a value for each observation."""
+def check_parameters(
+    likelihood: LatentLikelihood, moments: Marginals, others: list[TensorVariable], of_observations: bool
+) -> None:
+    """Refuse arrays in `dist` with a value for each observation, and parameters if they are those `of_observations`."""
     symbols = [other.type() for other in others]
     rv = likelihood.dist(_symbol(moments), *symbols)
     for parameter, axes in zip(rv.owner.op.dist_params(rv.owner), rv.owner.op.ndims_params, strict=True):
-        above = set(ancestors([parameter]))
-        if not axes and any(symbol in above and not all(symbol.type.broadcastable) for symbol in symbols):
+        # A parameter that is a vector for each observation, such as probabilities of classes, may come from any array.
+        long = [v for v in ancestors([parameter]) if v.owner is None and not axes and not all(v.type.broadcastable)]
+        if of_observations and set(long) & set(symbols):
             raise ValueError(
                 "its likelihood has a parameter with a value for each observation; gp.predict takes those of the new "
                 "inputs as parameters"
+            )
+        if any(isinstance(variable, Constant | SharedVariable) for variable in long):
+            raise ValueError(
+                "its likelihood uses an array that it is not given: make it a parameter, as in gp.observe('y', f, "
+                "exposure, dist=lambda f, exposure: ..., observed=y); gp.predict takes its values at the new inputs as "
+                "parameters"
             )
 
 

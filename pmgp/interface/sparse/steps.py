@@ -9,6 +9,7 @@ import pymc as pm
 from pymc.util import get_random_generator
 
 from pmgp.interface.sparse.inputs import current_value
+from pmgp.interface.sparse.observed import complete
 from pmgp.interface.steps.chain_step import ChainStep
 
 
@@ -32,10 +33,11 @@ class SparseStep(ChainStep):
         self.blocked = blocked
         self.rng = get_random_generator(rng)
         point = initial_point or model.initial_point()
+        observed = {rv.name: current_value(model.rvs_to_values[rv]) for rv in model.observed_RVs}
+        known = [complete(name, values) for name, values in observed.items() if values is not None]
+        self._observations = max((values.size for values in known), default=1)
         self._shapes = {name: np.shape(point[name]) for name in self.names}
         self.function = self._function_of(model, {name: point[name] for name in self.names})
-        observed = [current_value(model.rvs_to_values[rv]) for rv in model.observed_RVs]
-        self._observations = max((values.size for values in observed if values is not None), default=1)
         self._reset(0, 0)
 
     def _function_of(self, model: pm.Model, point: dict[str, np.ndarray]) -> Any:
