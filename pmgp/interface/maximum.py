@@ -264,8 +264,9 @@ class Objective:
         return float(value), gradient
 
     def fit(self, theta: np.ndarray) -> Posterior | None:
-        """Fit q from a start that does not depend on the optimizer's path; return None where K is indefinite."""
-        return self.approximation.fit(self.parts.prior(theta), self.parts.likelihood(theta))
+        """Fit q from a start that does not depend on the optimizer's path; return None if none can be trusted."""
+        q = self.approximation.fit(self.parts.prior(theta), self.parts.likelihood(theta))
+        return q if q is None or q.resolved else None
 
     def evidence_gradient(self, theta: np.ndarray, q: Posterior) -> np.ndarray | None:
         """Return the gradient of the log-evidence, or None where K is indefinite."""

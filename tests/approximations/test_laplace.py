@@ -6,7 +6,7 @@ import numpy as np
 import pytest
 from numpy.testing import assert_allclose
 from scipy.special import log_ndtr, logsumexp
-from scipy.stats import multivariate_normal
+from scipy.stats import multivariate_normal, norm
 
 from pmgp.core.approximations import Laplace, laplace
 from pmgp.core.gaussians import DensePrior
@@ -33,19 +33,20 @@ def slope(prior: DensePrior, likelihood, f: np.ndarray) -> np.ndarray:
 
 
 class Normal:
-    """y = f + noise of unit variance: Laplace's approximation is exact."""
+    """y = f + noise: Laplace's approximation is exact."""
 
-    def __init__(self, y: np.ndarray) -> None:
+    def __init__(self, y: np.ndarray, noise: np.ndarray | float = 1.0) -> None:
         self.y = y
+        self.noise = noise
 
     def log_likelihood(self, f):
-        return (-0.5 * np.square(self.y - f) - 0.5 * np.log(2.0 * np.pi)).sum(axis=-1)
+        return norm.logpdf(self.y, f, self.noise).sum(axis=-1)
 
     def gradient(self, f):
-        return self.y - f
+        return (self.y - f) / np.square(self.noise)
 
     def curvature(self, f):
-        return np.ones_like(f)
+        return np.broadcast_to(np.square(self.noise) ** -1.0, f.shape)
 
     def derivatives(self, f):
         return self.gradient(f), self.curvature(f)
@@ -253,3 +254,22 @@ def test_a_damped_step_stays_on_the_line_and_knows_its_objective():
     expected = at(damped.f)
     assert_allclose(damped.a, expected.a, rtol=1e-12)
     assert damped.objective == pytest.approx(expected.objective, rel=1e-12)
+
+
+@pytest.mark.parametrize(
+    ("noise", "resolved"),
+    [(1e-4, True), (1e-5, True), (1e-6, False), (np.geomspace(1e-6, 100.0, 200), True)],
+    ids=["4", "5", "6", "mixed"],
+)
+def test_sharp_sites_cost_no_digits(noise, resolved, rng):
+    """With little noise, y and f have nearly all digits in common, and so have terms that the evidence subtracts."""
+    x = np.linspace(0.0, 3.0, 200)
+    r = np.sqrt(3.0) * np.abs(x[:, None] - x) / 1.3
+    K = np.asfortranarray(4.0 * (1.0 + r) * np.exp(-r) + 1e-6 * np.eye(200))
+    y = 0.3 + np.linalg.cholesky(K) @ rng.standard_normal(200) + noise * rng.standard_normal(200)
+    factor = np.linalg.cholesky(K + np.diag(np.broadcast_to(np.square(noise), 200)))
+    expected = norm.logpdf(np.linalg.solve(factor, y - 0.3)).sum() - np.log(factor.diagonal()).sum()
+    found = PRECISE.fit(DensePrior(np.full(200, 0.3), K), Normal(y, noise))
+    assert_allclose((found.mean - y) / noise, np.zeros(200), atol=6.0)
+    assert found.resolved == resolved
+    assert_allclose(found.log_evidence, expected, atol=1e-2 if resolved else 1.0)

@@ -61,8 +61,12 @@ def condition(covariance: Any, prior_mean: Any, linear: Any, precision: Any) -> 
     root = jnp.sqrt(precision)
     # The identity is added as a matrix: XLA fuses that with the products, and copies B if its diagonal is changed.
     factor = cholesky(root[:, None] * covariance * root + jnp.eye(len(root)), symmetrize_input=False)
-    solved = _solved(factor, (root * (covariance @ (linear - precision * prior_mean)))[:, None])[:, 0]
-    return factor, prior_mean + solved / root, 2.0 * jnp.log(jnp.diagonal(factor)).sum()
+    centered = linear - precision * prior_mean
+    # f = m + K a, and where a site is sharp f = m + (b' - a) / w, as in `core.numerics.compiled.sites`.
+    residual = root * _solved(factor, (centered / root)[:, None])[:, 0]
+    sharp = precision * jnp.diagonal(covariance) > 1.0
+    moved = jnp.where(sharp, (centered - residual) / precision, covariance @ residual)
+    return factor, prior_mean + moved, 2.0 * jnp.log(jnp.diagonal(factor)).sum()
 
 
 def log_normal(mean: Any, covariance: Any, y: Any, jitter: Any) -> Any:

@@ -37,6 +37,9 @@ from pmgp.core.likelihoods.base import Likelihood
 
 # Sites need a positive precision; below this one the data say nothing about that latent value.
 SMALLEST_PRECISION = 1e-10
+EPSILON = float(np.finfo(float).eps)
+# Of a log-evidence, by rounding of the sum of w (f - m)^2, of which little is left.
+LARGEST_ERROR = 0.02
 
 
 class UnsupportedError(ValueError):
@@ -400,6 +403,12 @@ class Posterior(Gaussian):
     def largest_variance(self) -> np.ndarray:
         """A bound on the variances of f without one of the sites: those of the prior, (n,)."""
         return self.prior.variance
+
+    @property
+    def resolved(self) -> bool:
+        """Whether the log-evidence survives rounding: where sites are sharp, b f and w f^2 have many equal digits."""
+        moved = self.mean - self.prior.mean
+        return not EPSILON * float((self.precision * moved).dot(moved)) > LARGEST_ERROR
 
     def factorized(self) -> Self | None:
         """Return q with its prior factorized, with a jitter where it needs one; None where K stays indefinite."""

@@ -24,6 +24,9 @@ from pmgp.core.numerics.block_matrices import BlockMatrix, ContrastBlocks, stack
 from pmgp.core.numerics.block_shrinkage import Shrinkage
 from pmgp.core.numerics.compiled.loading import for_rows, vectors
 
+# The largest precision of a site, times the variance of the prior, for which expectation propagation was right.
+SHARPEST = 1e9
+
 
 @dataclass(frozen=True, eq=False)
 class BlockApproximation(Posterior):
@@ -76,6 +79,12 @@ class BlockApproximation(Posterior):
     def log_determinant(self) -> float:
         """Log-determinant of I + K W."""
         return self.shrinkage.log_determinant
+
+    @property
+    def resolved(self) -> bool:
+        """Whether the log-evidence survives rounding: variances of sharp sites are small differences of large ones."""
+        precisions = np.einsum("icc->ci", self.precision.blocks).ravel()
+        return not float(np.max(precisions * self.prior.variance)) > SHARPEST
 
     def conditioned(self) -> BlockConditioning:
         """Return the prior conditioned on q's sites."""

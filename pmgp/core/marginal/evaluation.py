@@ -22,7 +22,7 @@ class OutsideSupport(NamedTuple):
 
 
 class Indefinite(NamedTuple):
-    """The covariance of f cannot be factorized at theta."""
+    """The covariance of f cannot be factorized at theta, or double precision does not resolve the evidence."""
 
     theta: np.ndarray
     log_screen: float = -np.inf
@@ -97,7 +97,9 @@ class Evaluator:
         fitted = self.approximation.fit(prior, likelihood, start)
         if fitted is None and start is not None and self.persistent:
             fitted = self.approximation.fit(prior, likelihood, None)
-        return Indefinite(theta) if fitted is None else Fitted(theta, log_prior, fitted, likelihood)
+        if fitted is None or not fitted.resolved:
+            return Indefinite(theta)
+        return Fitted(theta, log_prior, fitted, likelihood)
 
     def prepare(self, evaluation: Evaluated) -> Ready | Indefinite:
         """Return the evaluation with K factorized and q refined for importance samples.

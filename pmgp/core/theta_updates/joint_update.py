@@ -38,7 +38,7 @@ class JointDensity(ThetaDensity):
         prior = self.prior(theta)
         likelihood = self.model.likelihood(theta)
         fitted = None if prior is None else self.approximation.fit(prior, likelihood)
-        return None if fitted is None else self.approximation.refine(fitted, likelihood)
+        return None if fitted is None or not fitted.resolved else self.approximation.refine(fitted, likelihood)
 
     def _latent(self, theta: np.ndarray) -> LatentPart | None:
         fitted = self._fit(theta)

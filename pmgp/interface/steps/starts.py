@@ -29,7 +29,9 @@ def unusable_start(model: LatentGaussianModel, theta: np.ndarray) -> str:
     if reason is None:
         reason = (
             "the approximate evidence, or its gradient, is not finite, although p(theta), the covariance of f, and the "
-            "likelihood and its derivatives at the prior mean of f are; give other initvals, or another approximation"
+            "likelihood and its derivatives at the prior mean of f are, or noise is less than a millionth of the "
+            "standard deviation of f, which double precision does not resolve; give other initvals, or another "
+            "approximation"
         )
     return f"cannot start: {reason} ({_listed(values)}, on the unconstrained scale)"
 
@@ -105,7 +107,10 @@ def _of_likelihood_at(model: LatentGaussianModel, theta: np.ndarray, f: np.ndarr
 
 def _of_derivatives(model: LatentGaussianModel, theta: np.ndarray) -> str | None:
     likelihood, mean = model.likelihood(theta), model.prior(theta).mean
-    for what, values in zip(("first", "second"), likelihood.derivatives(mean), strict=True):
+    gradient, curvature = likelihood.derivatives(mean)
+    # With several latent values per term, the second derivatives are blocks.
+    rows = curvature if isinstance(curvature, np.ndarray) else curvature.blocks.sum(axis=(1, 2))
+    for what, values in (("first", gradient), ("second", rows)):
         if not np.isfinite(values).all():
             return (
                 f"the {what} derivative of the log-likelihood in {model.latent_name!r} is not finite in "

@@ -37,6 +37,8 @@ from pmgp.core.numerics.compiled.routines import (
 
 # As in `core.numerics.conditioning`.
 INFORMATIVE = 1e-8
+# Precisions of sites, times variances of the prior, above which b' is so large that W^1/2 K b' loses digits.
+SHARP = 1e6
 
 
 @kernel(NOTHING, VECTOR, COUNT, FLAG, WRITTEN_ROWS)
@@ -92,10 +94,11 @@ def condition(
 
     Shapes: covariance (n, n); prior_mean, linear, precision (n,); factor (n, n); mean (n,); work (2, n).
     """
-    n = len(mean)
+    n, sharpest = len(mean), 0.0
     for i in range(n):
         work[0, i] = math.sqrt(precision[i])
         work[1, i] = linear[i] - precision[i] * prior_mean[i]
+        sharpest = max(sharpest, precision[i] * covariance[i, i])
     for j in range(n):
         scale, roots, known, column = work[0, j], work[0, j:], covariance[j, j:], factor[j, j:]
         for i in range(len(column)):
@@ -106,6 +109,19 @@ def condition(
     total = 0.0
     for i in range(n):
         total += math.log(factor[i, i])
+    if sharpest > SHARP:
+        # With a = W^1/2 B^-1 W^-1/2 b', f is m + K a, or m + (b' - a) / w, which loses no digits where a site is sharp.
+        for i in range(n):
+            mean[i] = work[1, i] / work[0, i]
+        dtrsv((LOWER, NOT_TRANSPOSED, NOT_UNIT, n, factor, n, mean, 1))
+        dtrsv((LOWER, TRANSPOSED, NOT_UNIT, n, factor, n, mean, 1))
+        for i in range(n):
+            mean[i] *= work[0, i]
+        dsymv((LOWER, n, 1.0, covariance, n, mean, 1, 0.0, work, 1))
+        for i in range(n):
+            sharp = precision[i] * covariance[i, i] > 1.0
+            mean[i] = prior_mean[i] + ((work[1, i] - mean[i]) / precision[i] if sharp else work[0, i])
+        return 2.0 * total
     dsymv((LOWER, n, 1.0, covariance, n, (work, n), 1, 0.0, mean, 1))
     for i in range(n):
         mean[i] *= work[0, i]
