@@ -55,7 +55,7 @@ def hyperparameter_names(idata: xr.DataTree) -> list[str]:
 
 
 def rhat_over_iterations(
-    idata: xr.DataTree, var_names: Sequence[str] | None = None, points: int | ArrayLike = 25
+    idata: xr.DataTree, var_names: Sequence[str] | str | None = None, points: int | ArrayLike = 25
 ) -> xr.Dataset:
     """Return R-hat (rank-normalized, split) of the first draws, as a function of their number.
 
@@ -63,7 +63,7 @@ def rhat_over_iterations(
     ----------
     idata : DataTree
         With group ``posterior``: at least two chains of at least ten draws.
-    var_names : sequence of str, optional
+    var_names : str or sequence of str, optional
         By default the hyper-parameters; see :func:`hyperparameter_names`.
     points : int or array_like of int
         The numbers of draws, or how many of them to take, evenly spaced up to all draws.
@@ -108,7 +108,7 @@ def _counts(points: int | ArrayLike, n_draws: int) -> np.ndarray:
     return counts
 
 
-def ess_per_second(idata: xr.DataTree, var_names: Sequence[str] | None = None) -> dict[str, float | str]:
+def ess_per_second(idata: xr.DataTree, var_names: Sequence[str] | str | None = None) -> dict[str, float | str]:
     """Return the smallest bulk effective sample size, and its value per second of sampling.
 
     The time is PyMC's ``sampling_time``: wall-clock seconds from the start of the first chain to the end of the last
@@ -118,7 +118,7 @@ def ess_per_second(idata: xr.DataTree, var_names: Sequence[str] | None = None) -
     ----------
     idata : DataTree
         With group ``posterior``, whose attribute ``sampling_time`` PyMC sets.
-    var_names : sequence of str, optional
+    var_names : str or sequence of str, optional
         By default the hyper-parameters; see :func:`hyperparameter_names`.
 
     Returns
@@ -179,6 +179,18 @@ def operation_counts(idata: xr.DataTree) -> dict[str, float]:
     return {name: float(stats[name].mean()) for name in OPERATION_STATS if name in stats}
 
 
-def _posterior(idata: xr.DataTree, var_names: Sequence[str] | None) -> xr.Dataset:
-    names = hyperparameter_names(idata) if var_names is None else list(var_names)
-    return idata["posterior"].to_dataset()[names]
+def _posterior(idata: xr.DataTree, var_names: Sequence[str] | str | None) -> xr.Dataset:
+    return idata["posterior"].to_dataset()[chosen_names(idata, var_names)]
+
+
+def chosen_names(idata: xr.DataTree, var_names: Sequence[str] | str | None) -> list[str]:
+    """Return names of variables, those of the hyper-parameters by default; refuse unknown names, and none."""
+    if var_names is None:
+        return hyperparameter_names(idata)
+    names = [var_names] if isinstance(var_names, str) else list(var_names)
+    known = [str(name) for name in idata["posterior"].data_vars]
+    unknown = [name for name in names if name not in known]
+    if unknown or not names:
+        which = f"has no {', '.join(map(repr, unknown))}" if unknown else "is asked for no variable"
+        raise ValueError(f"the posterior {which}; its variables are {', '.join(known)}")
+    return names

@@ -1,3 +1,4 @@
+import arviz as az
 import matplotlib as mpl
 import matplotlib.pyplot as plt
 import numpy as np
@@ -287,3 +288,41 @@ def test_a_category_that_no_point_has_is_drawn_too():
     figure = plots.categories([0, 1, 1], np.full((3, 3), 1 / 3), ["low", "medium", "high"])
     assert [text.get_text() for text in figure.axes[0].get_xticklabels()] == ["low (1)", "medium (2)"]
     assert "high" in shown(figure)
+
+
+def test_wrong_labels_probabilities_and_names_are_refused(rng):
+    p, labels = rng.uniform(size=60), rng.integers(2, size=60)
+    for y, probability, words in [
+        (2 * labels - 1, p, "labels must be 0 or 1"),
+        (labels, 2.0 * p, "between 0 and 1"),
+        (labels, np.where(p < 0.1, np.nan, p), "between 0 and 1"),
+        (labels[1:], p, "equal length"),
+    ]:
+        with pytest.raises(ValueError, match=words):
+            plots.calibration(y, probability)
+    with pytest.raises(ValueError, match="bins must be at least 1, not 0"):
+        plots.calibration(labels, p, bins=0)
+    with pytest.raises(ValueError, match="there are 1 names for 2 classes: no"):
+        plots.calibration(labels, p, classes=["no"])
+    Q = rng.dirichlet(np.ones(3), size=60)
+    c = rng.integers(3, size=60)
+    for plot in (plots.categories, plots.classes):
+        plt.close(plot(c.astype(float), Q, [0, 1, 2]))
+        with pytest.raises(ValueError, match="there are 2 names for 3 classes: a, b"):
+            plot(c, Q, ["a", "b"])
+        with pytest.raises(ValueError, match="sum to 1"):
+            plot(c, 2.0 * Q, ["a", "b", "c"])
+    with pytest.raises(ValueError, match="sd must be positive"):
+        plots.measurements(p, p, np.zeros(60))
+
+
+def test_variables_are_named_one_by_one_too(rng):
+    idata = az.from_dict({"posterior": {"variance": rng.gamma(2.0, 1.0, (2, 50)), "other": rng.normal(size=(2, 50))}})
+    one, several = plots.trace(idata, "variance"), plots.trace(idata, ["variance"])
+    assert len(one.axes) == len(several.axes)
+    plt.close("all")
+    for plot in (plots.trace, plots.rank, plots.autocorrelation, plots.posterior, plots.rhat):
+        with pytest.raises(ValueError, match="the posterior has no 'v'; its variables are variance, other"):
+            plot(idata, "v")
+        with pytest.raises(ValueError, match="the posterior is asked for no variable"):
+            plot(idata, [])

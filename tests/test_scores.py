@@ -1,6 +1,7 @@
 import numpy as np
 import pytest
 from scipy import stats
+from scipy.special import logsumexp
 
 from pmgp import scores
 from pmgp.scores import classes, counts, ordinal
@@ -300,3 +301,31 @@ def test_quantiles_of_rates_beyond_scipys_reach_the_probability():
     np.testing.assert_allclose(np.log(predicted.quantile(0.95)), exact, atol=0.25)
     with np.errstate(over="ignore"):
         assert PredictedCounts.log_normal([5.0], [2e6]).quantile(0.95) > 1e18
+
+
+@pytest.mark.parametrize(("mean", "variance", "y"), [(1.0, 0.5, 100), (0.0, 9.0, 1000), (5.0, 9.0, 0), (3.0, 1e-6, 9)])
+def test_densities_of_outlying_counts_are_integrals(mean, variance, y):
+    """Far beyond the quantiles that represent the rates."""
+    f = np.linspace(mean - 14.0 * np.sqrt(variance), mean + 14.0 * np.sqrt(variance), 200_001)
+    logs = stats.poisson.logpmf(y, 2.0 * np.exp(f)) + stats.norm.logpdf(f, mean, np.sqrt(variance))
+    found = PredictedCounts.log_normal([mean], [variance], [2.0]).log_density([y])
+    np.testing.assert_allclose(found, logsumexp(logs) + np.log(f[1] - f[0]), rtol=1e-7)
+
+
+def test_no_exposure_gives_no_count():
+    np.testing.assert_array_equal(
+        PredictedCounts.log_normal([0.0] * 2, [0.5] * 2, 0.0).log_density([0, 1]), [0, -np.inf]
+    )
+
+
+def test_predicted_counts_refuse_what_makes_no_distribution():
+    predicted = PredictedCounts.log_normal([1.0, 2.0], [0.5, 0.5])
+    with pytest.raises(ValueError, match=r"variance must not be negative, as -0\.5 is"):
+        PredictedCounts.log_normal([1.0], [-0.5])
+    with pytest.raises(ValueError, match=r"equal shapes, not \(1,\) and \(2,\)"):
+        PredictedCounts.log_normal([1.0], [0.5, 0.5])
+    for function in (predicted.log_density, predicted.cumulative):
+        with pytest.raises(ValueError, match=r"y must have the shape \(2,\) of the predictions, not \(1,\)"):
+            function([1])
+    with pytest.raises(ValueError, match="probability must be at least 0 and below 1"):
+        predicted.quantile(1.5)

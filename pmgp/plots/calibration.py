@@ -11,7 +11,9 @@ from matplotlib.figure import Figure
 from numpy.typing import ArrayLike, NDArray
 from scipy.stats import binomtest
 
+from pmgp.plots.names import check_names
 from pmgp.plots.style import ACCENT, GRAY, WIDTH, style
+from pmgp.scores.validation import labels_and_probabilities
 
 CONFIDENCE = 0.9
 """Coverage of the error bars."""
@@ -35,8 +37,15 @@ def reliability(y: ArrayLike, probability: ArrayLike, bins: int = 10) -> Reliabi
     """Compare predicted probabilities with observed frequencies in bins of equal width.
 
     Empty bins are left out.
+
+    Raises
+    ------
+    ValueError
+        If labels are not 0 and 1, probabilities are outside [0, 1] or NaN, shapes differ, or there is no bin.
     """
-    y, probability = np.asarray(y), np.asarray(probability, dtype=np.float64)
+    if bins < 1:
+        raise ValueError(f"bins must be at least 1, not {bins}")
+    y, probability = labels_and_probabilities(y, probability)
     index = np.minimum((probability * bins).astype(int), bins - 1)
     used = np.unique(index)
     size = np.array([np.sum(index == k) for k in used])
@@ -65,6 +74,11 @@ def calibration(
     classes : tuple of two str
         Names of the classes with labels 0 and 1.
 
+    Raises
+    ------
+    ValueError
+        As in :func:`reliability`, or if there are not two names.
+
     Examples
     --------
     >>> import numpy as np, pmgp
@@ -73,7 +87,8 @@ def calibration(
     >>> y = (rng.uniform(size=200) < probability).astype(int)
     >>> figure = pmgp.plots.calibration(y, probability, classes=("healthy", "ill"))
     """
-    y, probability = np.asarray(y), np.asarray(probability, dtype=np.float64)
+    check_names(classes, 2)
+    y, probability = labels_and_probabilities(y, probability)
     with style():
         figure, (top, bottom) = plt.subplots(2, 1, figsize=(0.65 * WIDTH, 6.6), sharex=True, height_ratios=(3, 1))
         draw_reliability(top, reliability(y, probability, bins))

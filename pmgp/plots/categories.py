@@ -13,7 +13,9 @@ from matplotlib.ticker import MaxNLocator
 from numpy.typing import ArrayLike, NDArray
 
 from pmgp.plots.calibration import draw_reliability, reliability
+from pmgp.plots.names import check_names
 from pmgp.plots.style import WIDTH, style
+from pmgp.scores.validation import categories_and_probabilities
 
 COLUMNS = 3
 """The number of panels in a row."""
@@ -34,6 +36,11 @@ def categories(y: ArrayLike, probabilities: ArrayLike, classes: Sequence[str]) -
     classes : sequence of str
         Names of the r categories, lowest first.
 
+    Raises
+    ------
+    ValueError
+        As in `pmgp.scores.ordinal.summarize`, or if there is not a name for each category.
+
     Examples
     --------
     >>> import numpy as np, pmgp
@@ -42,7 +49,8 @@ def categories(y: ArrayLike, probabilities: ArrayLike, classes: Sequence[str]) -
     >>> y = np.array([rng.choice(3, p=row) for row in probabilities])
     >>> figure = pmgp.plots.categories(y, probabilities, classes=["low", "middle", "high"])
     """
-    y, probabilities = np.asarray(y), np.asarray(probabilities, dtype=np.float64)
+    y, probabilities = categories_and_probabilities(y, probabilities)
+    classes = check_names(classes, probabilities.shape[1])
     rows = -(-(len(classes) - 1) // COLUMNS)
     with style():
         figure = plt.figure(figsize=(WIDTH, 3.6 + 3.4 * rows))

@@ -34,14 +34,14 @@ N_NAMED = 8
 """Number of curves with a color and a name of their own, the length of ArviZ's color cycle."""
 
 
-def trace(idata: xr.DataTree, var_names: Sequence[str] | None = None) -> Figure:
+def trace(idata: xr.DataTree, var_names: Sequence[str] | str | None = None) -> Figure:
     """Plot the values of the hyper-parameters against the draw, with one line for each chain.
 
     Parameters
     ----------
     idata : DataTree
         With group ``posterior``.
-    var_names : sequence of str, optional
+    var_names : str or sequence of str, optional
         The hyper-parameters by default; see :func:`pmgp.diagnostics.hyperparameter_names`.
 
     Examples
@@ -58,7 +58,7 @@ def trace(idata: xr.DataTree, var_names: Sequence[str] | None = None) -> Figure:
     return figure
 
 
-def rank(idata: xr.DataTree, var_names: Sequence[str] | None = None) -> Figure:
+def rank(idata: xr.DataTree, var_names: Sequence[str] | str | None = None) -> Figure:
     """Plot the difference of each chain's rank distribution from uniform, near zero for chains that agree.
 
     Parameters
@@ -84,7 +84,7 @@ def rank(idata: xr.DataTree, var_names: Sequence[str] | None = None) -> Figure:
     return _facets(arviz.plot_rank, idata, var_names, visuals=visuals, ylabel="Δ ECDF of ranks")
 
 
-def autocorrelation(idata: xr.DataTree, var_names: Sequence[str] | None = None, max_lag: int = 100) -> Figure:
+def autocorrelation(idata: xr.DataTree, var_names: Sequence[str] | str | None = None, max_lag: int = 100) -> Figure:
     """Plot the autocorrelation of the hyper-parameters against the lag in draws.
 
     Parameters
@@ -107,7 +107,7 @@ def autocorrelation(idata: xr.DataTree, var_names: Sequence[str] | None = None, 
     return _facets(arviz.plot_autocorr, idata, var_names, visuals=visuals, ylabel="autocorrelation", max_lag=lags)
 
 
-def posterior(idata: xr.DataTree, var_names: Sequence[str] | None = None) -> Figure:
+def posterior(idata: xr.DataTree, var_names: Sequence[str] | str | None = None) -> Figure:
     """Plot marginal posterior densities with mean and credible interval.
 
     Parameters
@@ -131,13 +131,13 @@ def posterior(idata: xr.DataTree, var_names: Sequence[str] | None = None) -> Fig
 def _facets(
     plot: Callable[..., Any],
     idata: xr.DataTree,
-    var_names: Sequence[str] | None,
+    var_names: Sequence[str] | str | None,
     ylabel: str = "",
     legend: bool = True,
     **options: Any,
 ) -> Figure:
     """Return one of ArviZ's faceted plots with three panels in a row and labeled axes."""
-    names = diagnostics.hyperparameter_names(idata) if var_names is None else list(var_names)
+    names = diagnostics.chosen_names(idata, var_names)
     rows = math.ceil(len(_units(idata, names)) / COLUMNS)
     layout = {"figsize": (WIDTH, 0.4 + PANEL_HEIGHT * rows), "figsize_units": "inches", "sharex": False}
     options |= {"var_names": names, "col_wrap": COLUMNS, "figure_kwargs": layout}
@@ -151,14 +151,14 @@ def _facets(
     return figure
 
 
-def _units(idata: xr.DataTree, var_names: Sequence[str] | None) -> list[str]:
+def _units(idata: xr.DataTree, var_names: Sequence[str] | str | None) -> list[str]:
     """Return the unit of every panel, one for each scalar that the variables hold in a draw."""
-    names = diagnostics.hyperparameter_names(idata) if var_names is None else var_names
+    names = diagnostics.chosen_names(idata, var_names)
     draw = idata["posterior"].to_dataset().isel(chain=0, draw=0)
     return [UNITS.get(name, "value") for name in names for _ in range(draw[name].size)]
 
 
-def rhat(idata: xr.DataTree, var_names: Sequence[str] | None = None) -> Figure:
+def rhat(idata: xr.DataTree, var_names: Sequence[str] | str | None = None) -> Figure:
     """Plot R-hat of the first draws against their number, on a logarithmic scale of R-hat - 1.
 
     Parameters

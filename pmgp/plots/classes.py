@@ -12,7 +12,9 @@ from numpy.typing import ArrayLike, NDArray
 
 from pmgp import scores
 from pmgp.plots.categories import draw_bars
+from pmgp.plots.names import check_names
 from pmgp.plots.style import ACCENT, GRAY, WIDTH, style
+from pmgp.scores.validation import categories_and_probabilities
 
 PALETTES = ("tab10", "tab20")
 """Color maps, of which the first with enough colors is used; for more classes, a continuous one is divided."""
@@ -35,7 +37,7 @@ def classes(y: ArrayLike, probabilities: ArrayLike, names: Sequence[str]) -> Fig
     Raises
     ------
     ValueError
-        As in `pmgp.scores.classes.confusion_matrix`.
+        As in `pmgp.scores.classes.confusion_matrix`, or if there is not a name for each class.
 
     Examples
     --------
@@ -45,7 +47,8 @@ def classes(y: ArrayLike, probabilities: ArrayLike, names: Sequence[str]) -> Fig
     >>> y = np.array([rng.choice(3, p=row) for row in probabilities])
     >>> figure = pmgp.plots.classes(y, probabilities, names=["cat", "dog", "horse"])
     """
-    y, probabilities = np.asarray(y), np.asarray(probabilities, dtype=np.float64)
+    y, probabilities = categories_and_probabilities(y, probabilities)
+    names = check_names(names, probabilities.shape[1])
     counts = scores.classes.confusion_matrix(y, probabilities)
     with style():
         figure, bars, matrix, rejects = _layout(len(names))

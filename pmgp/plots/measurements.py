@@ -26,6 +26,11 @@ def measurements(y: ArrayLike, mean: ArrayLike, sd: ArrayLike, name: str = "meas
     bins : int
         Number of bins of the histogram.
 
+    Raises
+    ------
+    ValueError
+        If a standard deviation is not positive.
+
     Examples
     --------
     >>> import numpy as np, pmgp
@@ -34,6 +39,8 @@ def measurements(y: ArrayLike, mean: ArrayLike, sd: ArrayLike, name: str = "meas
     >>> figure = pmgp.plots.measurements(rng.normal(mean, 0.3), mean, np.full(50, 0.3))
     """
     y, mean, sd = (np.asarray(values, dtype=np.float64) for values in (y, mean, sd))
+    if not (sd > 0.0).all():
+        raise ValueError("sd must be positive: predictions with a standard deviation of zero have no density")
     predicted = norm(mean, sd)
     with style():
         figure, (left, right) = plt.subplots(1, 2, figsize=(WIDTH, 4.6), width_ratios=(3, 2))

@@ -12,6 +12,8 @@ from typing import NamedTuple
 import numpy as np
 from numpy.typing import ArrayLike, NDArray
 
+from pmgp.scores.validation import labels_and_probabilities
+
 Labels = NDArray[np.int64]
 Probabilities = NDArray[np.float64]
 
@@ -63,7 +65,7 @@ def accuracy(y: ArrayLike, probability: ArrayLike) -> float:
     >>> scores.accuracy([0, 1, 1, 0], [0.2, 0.9, 0.4, 0.1])
     0.75
     """
-    y, probability = _validated(y, probability)
+    y, probability = labels_and_probabilities(y, probability)
     return float(np.mean((probability >= 0.5) == (y == 1)))
 
 
@@ -91,8 +93,8 @@ def log_loss(y: ArrayLike, probability: ArrayLike, complement: ArrayLike | None 
     >>> round(scores.log_loss([0, 1], [0.2, 0.9]), 3)
     0.164
     """
-    y, probability = _validated(y, probability)
-    other = 1 - probability if complement is None else _validated(y, complement)[1]
+    y, probability = labels_and_probabilities(y, probability)
+    other = 1 - probability if complement is None else labels_and_probabilities(y, complement)[1]
     if not np.allclose(probability + other, 1.0, rtol=0.0, atol=SUM):
         raise ValueError("probability and complement must sum to 1 at each point")
     with np.errstate(divide="ignore"):
@@ -113,7 +115,7 @@ def brier_score(y: ArrayLike, probability: ArrayLike) -> float:
     >>> round(scores.brier_score([0, 1], [0.2, 0.9]), 3)
     0.025
     """
-    y, probability = _validated(y, probability)
+    y, probability = labels_and_probabilities(y, probability)
     return float(np.mean((probability - y) ** 2))
 
 
@@ -138,7 +140,7 @@ def area_under_curve(y: ArrayLike, probability: ArrayLike) -> float:
     >>> scores.area_under_curve([0, 1, 1, 0], [0.2, 0.9, 0.4, 0.3])
     1.0
     """
-    y, probability = _validated(y, probability)
+    y, probability = labels_and_probabilities(y, probability)
     if not 0 < y.sum() < len(y):
         raise ValueError(f"AUC needs both classes, but all {len(y)} labels are {y[0]}")
     try:
@@ -178,7 +180,7 @@ def abstention_curve(y: ArrayLike, probability: ArrayLike, score: str = "accurac
     """
     if score not in SCORES:
         raise ValueError(f"score must be one of {', '.join(SCORES)}, not {score!r}")
-    y, probability = _validated(y, probability)
+    y, probability = labels_and_probabilities(y, probability)
     if score == "auc":
         area_under_curve(y, probability)
     points = []
@@ -239,7 +241,7 @@ def summarize(y: ArrayLike, probability: ArrayLike, complement: ArrayLike | None
     >>> sorted(scores.summarize([0, 1, 1], [0.2, 0.9, 0.4]))  # doctest: +ELLIPSIS
     ['accuracy', ...]
     """
-    y, probability = _validated(y, probability)
+    y, probability = labels_and_probabilities(y, probability)
     scores = {
         "accuracy": accuracy(y, probability),
         "log_loss": log_loss(y, probability, complement),
@@ -251,18 +253,3 @@ def summarize(y: ArrayLike, probability: ArrayLike, complement: ArrayLike | None
 
 
 SCORES: dict[str, Callable[[ArrayLike, ArrayLike], float]] = {"accuracy": accuracy, "auc": area_under_curve}
-
-
-def _validated(y: ArrayLike, probability: ArrayLike) -> tuple[Labels, Probabilities]:
-    y = np.asarray(y)
-    probability = np.asarray(probability, dtype=np.float64)
-    if y.ndim != 1 or not y.size or y.shape != probability.shape:
-        raise ValueError(
-            "y and probability must be vectors of equal length, at least 1; their shapes are "
-            f"{y.shape} and {probability.shape}"
-        )
-    if not np.isin(y, (0, 1)).all():
-        raise ValueError("labels must be 0 or 1")
-    if not ((probability >= 0) & (probability <= 1)).all():
-        raise ValueError("probabilities must be between 0 and 1")
-    return y.astype(np.int64), probability

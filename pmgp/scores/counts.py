@@ -6,19 +6,45 @@ The log predictive density judges the whole distribution; the absolute and the s
 from __future__ import annotations
 
 from dataclasses import dataclass
-from typing import Self
+from typing import NamedTuple, Self
 
 import numpy as np
 from numpy.typing import ArrayLike, NDArray
-from scipy.special import logsumexp
+from scipy.special import logsumexp, wrightomega
 from scipy.stats import norm, poisson
 
 N_RATES = 500
 """Number of rates that represent a log-normal distribution."""
+REACH, N_STEPS = 20.0, 161
+"""Integrals over log-rates: their reach from the mode, in widths of the mode, and their number of steps."""
 LARGE_RATE = 1e9
 """Above this rate a Poisson distribution is taken for normal."""
 LARGEST_COUNT = 2**61
 """The largest quantile that is returned; the sum of two of them is still a 64-bit integer."""
+
+
+class LogRates(NamedTuple):
+    """Normal distributions of log-rates for one unit of exposure, (m,) each, and the exposures (m,)."""
+
+    mean: NDArray[np.float64]
+    variance: NDArray[np.float64]
+    exposure: NDArray[np.float64]
+
+    def log_density(self, y: NDArray[np.float64]) -> NDArray[np.float64]:
+        """Return the log-probabilities (m,) of the counts y (m,): log-concave integrals, by the trapezoidal rule."""
+        with np.errstate(divide="ignore"):
+            mean = self.mean + np.log(self.exposure)
+        known = (self.variance == 0.0) | ~np.isfinite(mean)
+        mean, variance = np.where(known, 0.0, mean), np.where(known, 1.0, self.variance)
+        # The log-rate f with the largest integrand solves y - exp(f) = (f - mean) / variance.
+        shifted = mean + variance * y
+        mode = shifted - np.real(wrightomega(np.log(variance) + shifted))
+        width = (1.0 / variance + np.exp(mode)) ** -0.5
+        steps = np.linspace(-REACH, REACH, N_STEPS)[:, None]
+        f = mode + width * steps
+        logs = poisson.logpmf(y, np.exp(f)) + norm.logpdf(f, mean, np.sqrt(variance))
+        total = logsumexp(logs, axis=0) + np.log(width * (steps[1] - steps[0]))
+        return np.where(known, poisson.logpmf(y, self.exposure * np.exp(self.mean)), total)
 
 
 @dataclass(frozen=True, eq=False)
@@ -29,6 +55,8 @@ class PredictedCounts:
     ----------
     rates : ndarray of shape (k, m)
         Rates of the k components at each of the m points.
+    log_rates : LogRates, optional
+        The normal distributions of the log-rates that the rates represent; densities are integrals over these.
 
     Examples
     --------
@@ -43,6 +71,7 @@ class PredictedCounts:
     """
 
     rates: NDArray[np.float64]
+    log_rates: LogRates | None = None
 
     @classmethod
     def log_normal(cls, mean: ArrayLike, variance: ArrayLike, exposure: ArrayLike = 1.0) -> Self:
@@ -54,22 +83,45 @@ class PredictedCounts:
             Mean and variance of the logarithm of the rate for one unit of exposure.
         exposure : array_like of shape (m,), optional
             Exposure of each count.
+
+        Raises
+        ------
+        ValueError
+            If a variance or an exposure is negative, or shapes differ.
         """
+        center, spread = np.asarray(mean, dtype=np.float64), np.asarray(variance, dtype=np.float64)
+        units = np.broadcast_to(np.asarray(exposure, dtype=np.float64), center.shape)
+        if center.shape != spread.shape:
+            raise ValueError(f"mean and variance must have equal shapes, not {center.shape} and {spread.shape}")
+        for name, values in {"variance": spread, "exposure": units}.items():
+            if (values < 0.0).any():
+                raise ValueError(f"{name} must not be negative, as {values.min():g} is")
         quantiles = norm.ppf((np.arange(N_RATES) + 0.5) / N_RATES)
-        deviations = quantiles[:, None] * np.sqrt(np.asarray(variance, dtype=np.float64))
-        return cls(np.asarray(exposure) * np.exp(np.asarray(mean, dtype=np.float64) + deviations))
+        rates = units * np.exp(center + quantiles[:, None] * np.sqrt(spread))
+        return cls(rates, LogRates(center, spread, units))
 
     def log_density(self, y: ArrayLike) -> NDArray[np.float64]:
         """Return the log-probabilities (m,) of the counts y (m,)."""
-        each: NDArray[np.float64] = logsumexp(poisson.logpmf(np.asarray(y), self.rates), axis=0)
+        y = self._counts(y)
+        if self.log_rates is not None:
+            return self.log_rates.log_density(y)
+        each: NDArray[np.float64] = logsumexp(poisson.logpmf(y, self.rates), axis=0)
         return each - np.log(len(self.rates))
 
     def cumulative(self, y: ArrayLike) -> NDArray[np.float64]:
         """Return the probabilities (m,) of counts up to and including y (m,); 0 for y = -1."""
-        return np.asarray(poisson.cdf(np.asarray(y), self.rates)).mean(axis=0)
+        return np.asarray(poisson.cdf(self._counts(y), self.rates)).mean(axis=0)
+
+    def _counts(self, y: ArrayLike) -> NDArray[np.float64]:
+        counts = np.asarray(y)
+        if counts.shape != self.rates.shape[1:]:
+            raise ValueError(f"y must have the shape {self.rates.shape[1:]} of the predictions, not {counts.shape}")
+        return counts
 
     def quantile(self, probability: float) -> NDArray[np.int64]:
         """Return the smallest counts (m,) whose cumulative probability is at least `probability`, using bisection."""
+        if not 0.0 <= probability < 1.0:
+            raise ValueError(f"probability must be at least 0 and below 1, not {probability}")
         # The mixture's quantile lies between those of its components. SciPy has none of large rates, which are normal.
         with np.errstate(invalid="ignore"):
             normal = np.floor(self.rates + norm.ppf(probability) * np.sqrt(self.rates))
@@ -80,7 +132,7 @@ class PredictedCounts:
             middle = (low + high) // 2
             enough = self.cumulative(middle) >= probability
             low, high = np.where(enough, low, middle), np.where(enough, middle, high)
-        return high
+        return np.minimum(high, LARGEST_COUNT)
 
 
 def summarize(y: ArrayLike, mean: ArrayLike, log_density: ArrayLike) -> dict[str, float]:

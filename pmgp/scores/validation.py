@@ -26,3 +26,19 @@ def categories_and_probabilities(
     if not ((probabilities >= 0).all() and np.allclose(probabilities.sum(axis=1), 1, rtol=0, atol=ROUNDING)):
         raise ValueError("probabilities must not be negative, and each row must sum to 1")
     return y.astype(np.int64), probabilities
+
+
+def labels_and_probabilities(y: ArrayLike, probability: ArrayLike) -> tuple[NDArray[np.int64], NDArray[np.float64]]:
+    """Return labels 0 and 1 and probabilities of label 1 as arrays of shape (n,), after checking them."""
+    y = np.asarray(y)
+    probability = np.asarray(probability, dtype=np.float64)
+    if y.ndim != 1 or not y.size or y.shape != probability.shape:
+        raise ValueError(
+            "y and probability must be vectors of equal length, at least 1; their shapes are "
+            f"{y.shape} and {probability.shape}"
+        )
+    if not np.isin(y, (0, 1)).all():
+        raise ValueError("labels must be 0 or 1")
+    if not ((probability >= 0) & (probability <= 1)).all():
+        raise ValueError("probabilities must be between 0 and 1")
+    return y.astype(np.int64), probability

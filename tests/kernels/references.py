@@ -30,7 +30,7 @@ from pmgp.core.numerics import linalg
 from pmgp.core.numerics.block_matrices import ContrastBlocks
 from pmgp.core.numerics.block_shrinkage import _solved
 from pmgp.core.numerics.compiled import loading
-from pmgp.core.numerics.compiled.sites import INFORMATIVE
+from pmgp.core.numerics.compiled.sites import INFORMATIVE, SHARP
 from pmgp.core.numerics.linalg import BLOCK, scaled_plus_identity
 from pmgp.core.transitions import proposals
 from pmgp.core.transitions.metropolis_hastings import Proposed
@@ -116,10 +116,14 @@ def sites_condition(
     scaled_plus_identity(covariance, root, factor)
     if dpotrf(factor, lower=1, overwrite_a=1, clean=0)[1] != 0:
         return np.nan
-    solved = root * dsymv(1.0, covariance, linear - precision * prior_mean, lower=1)
+    centered, sharpness = linear - precision * prior_mean, precision * covariance.diagonal()
+    sharp = sharpness.max() > SHARP
+    solved = centered / root if sharp else root * dsymv(1.0, covariance, centered, lower=1)
     for transpose in (0, 1):
         solved = dtrtrs(factor, solved, lower=1, trans=transpose)[0]
-    mean[:] = prior_mean + solved / root
+    if sharp:
+        moved = np.where(sharpness > 1.0, (centered - root * solved) / precision, covariance @ (root * solved))
+    mean[:] = prior_mean + (moved if sharp else solved / root)
     return 2.0 * float(np.log(factor.diagonal()).sum())
 
 
