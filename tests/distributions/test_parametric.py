@@ -12,7 +12,7 @@ import pytensor
 import pytensor.tensor as pt
 import pytest
 import xarray as xr
-from numpy.testing import assert_allclose
+from numpy.testing import assert_allclose, assert_array_equal
 from pymc.distributions.distribution import support_point
 from pymc.distributions.moments import mean
 from scipy.special import ndtr
@@ -401,3 +401,9 @@ def test_predictions_with_an_exposure_for_each_old_site_are_of_f_only():
     with pytest.warns(UserWarning, match=r"array of shape \(4,\) has a value of its own for each observation"):
         prediction = predicted("LogGaussianCox", (np.ones(4),))
     assert set(prediction.data_vars) == {"latent_mean", "latent_variance"}
+
+
+def test_robust_max_starts_at_the_largest_value_for_every_shape():
+    f = np.array([[0.3, -1.0, 0.0], [0.1, 2.0, -0.5]])
+    point = support_point(pmgp.likelihoods.RobustMax.dist(f, 0.1, shape=(4, 3))).eval(mode=FAST)
+    assert_array_equal(point, np.tile([0, 1, 0], (4, 1)))

@@ -130,8 +130,8 @@ class PseudoMarginalChain:
     def __post_init__(self) -> None:
         if not self.delayed_acceptance and (self.transitions > 1 or not isinstance(self.transition, Proposing)):
             raise ValueError(
-                "without delayed_acceptance an estimate is made for each proposal: theta must move once per iteration, "
-                f"with a transition that makes proposals, not {self.transitions} times with {self.transition!r}"
+                "delayed_acceptance=False needs transitions=1, and a Metropolis-Hastings proposal of theta, since an "
+                f"estimate is made for each proposal; not transitions={self.transitions} with {self.transition!r}"
             )
 
     def init(self, rng: np.random.Generator, evaluation: Ready, frozen: Frozen) -> State:

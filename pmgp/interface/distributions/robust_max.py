@@ -12,7 +12,7 @@ from pytensor.tensor.random.basic import uniform
 from pytensor.tensor.variable import TensorVariable
 
 from pmgp.core.likelihoods.checks import check_classes
-from pmgp.interface.distributions.base import LatentVariable, as_parameter, known_observations, known_value
+from pmgp.interface.distributions.base import LatentVariable, as_parameter, known_observations, known_value, resized
 
 
 class RobustMaxRV(LatentVariable):
@@ -91,7 +91,7 @@ class RobustMax(Discrete):
         return super().dist([f.dimshuffle(*range(1, f.ndim), 0), as_parameter(epsilon)], **kwargs)
 
     def support_point(rv: Any, size: Any, f: Any, epsilon: Any) -> TensorVariable:  # noqa: D102, N805
-        return pt.argmax(f, axis=-1)
+        return resized(pt.argmax(f, axis=-1), size)
 
     def logp(value: TensorVariable, f: TensorVariable, epsilon: TensorVariable) -> TensorVariable:  # noqa: D102, N805
         classes = f.shape[-1]

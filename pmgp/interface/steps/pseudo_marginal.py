@@ -108,7 +108,8 @@ class PseudoMarginal(EvidenceProgress, GaussianProcessStep):
         Acceptance rate on the screen to which the moves of theta are tuned, between 0 and 1; by default 0.25 for the
         random walk, and 0.8 for trajectories. Where the two alternate, it is the rate of the trajectories.
     delayed_acceptance : bool
-        Screen proposals with the approximation before the estimate is made. The chain is exact either way.
+        Screen proposals with the approximation before the estimate is made. The chain is exact either way. False needs
+        ``transitions=1`` and a proposal other than ``"hmc"``.
     transitions : int
         Moves of theta on the screen before each estimate. More than one is worthwhile where an estimate costs much more
         than an approximation.
