@@ -273,3 +273,9 @@ def test_sharp_sites_cost_no_digits(noise, resolved, rng):
     assert_allclose((found.mean - y) / noise, np.zeros(200), atol=6.0)
     assert found.resolved == resolved
     assert_allclose(found.log_evidence, expected, atol=1e-2 if resolved else 1.0)
+
+
+@pytest.mark.parametrize(("offset", "resolved"), [(1e3, True), (1e9, False)])
+def test_a_prior_mean_with_all_digits_leaves_none_for_the_evidence(offset, resolved, rng):
+    prior = DensePrior(np.full(30, offset), np.asfortranarray(covariance_of_a_process(30)))
+    assert PRECISE.fit(prior, Normal(offset + rng.standard_normal(30), 0.1)).resolved == resolved

@@ -268,5 +268,5 @@ def test_where_it_cannot_go_on_it_has_not_converged():
     settings = {"theta": True, "inducing": False, "units": np.ones(1), "iterations": 100}
     found = maximized(rising, start, report=lambda bound: None, **settings)
     assert not found.converged
-    assert "the bound does not exist" in found.message
+    assert "the bound is not defined" in found.message
     assert 0.9 < found.at.theta[0] < 1.0

@@ -38,7 +38,7 @@ from pmgp.core.likelihoods.base import Likelihood
 # Sites need a positive precision; below this one the data say nothing about that latent value.
 SMALLEST_PRECISION = 1e-10
 EPSILON = float(np.finfo(float).eps)
-# Of a log-evidence, by rounding of the sum of w (f - m)^2, of which little is left.
+# The largest error of a log-evidence from rounding of the sums of w (f - m)^2 and of w m^2, of which little is left.
 LARGEST_ERROR = 0.02
 
 
@@ -407,8 +407,9 @@ class Posterior(Gaussian):
     @property
     def resolved(self) -> bool:
         """Whether the log-evidence survives rounding: where sites are sharp, b f and w f^2 have many equal digits."""
-        moved = self.mean - self.prior.mean
-        return not EPSILON * float((self.precision * moved).dot(moved)) > LARGEST_ERROR
+        moved, offset = self.mean - self.prior.mean, self.prior.mean
+        cancelled = (self.precision * moved).dot(moved) + (self.precision * offset).dot(offset)
+        return not EPSILON * float(cancelled) > LARGEST_ERROR
 
     def factorized(self) -> Self | None:
         """Return q with its prior factorized, with a jitter where it needs one; None where K stays indefinite."""

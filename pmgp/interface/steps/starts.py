@@ -30,8 +30,8 @@ def unusable_start(model: LatentGaussianModel, theta: np.ndarray) -> str:
         reason = (
             "the approximate evidence, or its gradient, is not finite, although p(theta), the covariance of f, and the "
             "likelihood and its derivatives at the prior mean of f are, or noise is less than a millionth of the "
-            "standard deviation of f, which double precision does not resolve; give other initvals, or another "
-            "approximation"
+            "standard deviation or of the prior mean of f, which double precision does not resolve (center the "
+            "observations, and give f a prior mean near zero); give other initvals, or another approximation"
         )
     return f"cannot start: {reason} ({_listed(values)}, on the unconstrained scale)"
 
