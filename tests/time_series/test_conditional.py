@@ -80,6 +80,14 @@ def conditional_model(old: np.ndarray, new: np.ndarray) -> pm.Model:
 
 
 @pytest.mark.full
+def test_what_rounding_does_not_resolve_is_refused():
+    """The filter stops where a variance is no more than a rounding error; the arrays after it are as they came."""
+    times, lines = Times(np.arange(24) * 1e-4), [Line(2.5, 1.0, 1.0), Line(2.5, 3.0, 1.0)]
+    pattern, values = StatePattern.of(times, lines), transitions(times, lines)
+    with pytest.raises(FloatingPointError, match=r"does not resolve: times are too close .* leave out times"):
+        pattern.moments_given(values, np.sin(times.distinct))
+
+
 def test_paths_and_densities_are_those_of_a_normal_vector():
     """Draws beside the moments; of a twin of independent values the covariance is another."""
     old, new = times()

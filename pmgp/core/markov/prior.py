@@ -192,7 +192,11 @@ class PrecisionPosterior(ShrunkPosterior):
         Raises FloatingPointError if no x has this f.
         """
         deviation = f - self.mean
-        drawn = self.prior.pattern.drawn_given(rng, self.prior.values, deviation)
+        try:
+            drawn = self.prior.pattern.drawn_given(rng, self.prior.values, deviation)
+        except FloatingPointError:
+            # The filter lost its digits; the search is about q, which has them.
+            drawn = None
         return self._searched(rng, deviation) if drawn is None else drawn
 
     def _searched(self, rng: np.random.Generator, deviation: np.ndarray) -> np.ndarray:

@@ -103,11 +103,19 @@ class StatePattern(ChainPattern):
     def moments_given(self, values: np.ndarray, f: np.ndarray) -> tuple[np.ndarray, np.ndarray]:
         """Return mean and covariance of each state given f = A x: (n,) -> (T, d) and (T, d, d).
 
-        This is Rauch, Tung and Striebel's smoother. NaN in f stands for unknown values.
+        This is Rauch, Tung and Striebel's smoother. NaN in f stands for unknown values. FloatingPointError is raised
+        where known values leave a variance that is no more than a rounding error.
         """
         distinct, seen = np.full(self.length, np.nan), ~np.isnan(f)
         distinct[self.where[seen]] = f[seen]
-        _, mean, known = _filtered(values, self.loading[0], distinct)
+        density, mean, known = _filtered(values, self.loading[0], distinct)
+        # The filter has stopped, and what follows in the arrays has not been written.
+        if np.isnan(density):
+            raise FloatingPointError(
+                "given its values at the other times, the process in time has a variance that double precision does "
+                "not resolve: times are too close for its length-scales and periods. Average observations over longer "
+                "steps, or leave out times"
+            )
         loop("states.interpolate")(values[0], values[1], known, mean)
         return mean, known
 
