@@ -76,7 +76,7 @@ def observe(problem: Problem, f: TensorVariable) -> None:
 
 
 def whitened(problem: Problem) -> pm.Model:
-    """The same model with f = L nu, which is what NUTS needs; of several sources as a sum, which factorizes nothing."""
+    """Return the same model with f = L nu, as NUTS needs it; several sources are added without a factorization."""
     if problem.sources is not None:
         factors = multiple_sources.factors(problem.sources, problem.sources)
         return multiple_sources.additive("weighted", factors, problem.y, problem.classes)

@@ -8,6 +8,7 @@ import pytest
 from numpy.testing import assert_allclose
 
 import pmgp
+from pmgp.core.gaussians.sites import SiteApproximation
 from pmgp.interface.maximum import TIGHT, Objective
 from pmgp.interface.model.points import value_point
 from pmgp.interface.model.taking_apart import take_apart
@@ -163,6 +164,12 @@ def test_a_start_without_evidence_is_refused(probit_model):
         pmgp.find_map(probit_model, start={"variance_log__": 800.0}, compile_kwargs=FAST)
     with pytest.raises(ValueError, match="no free variables scale; those are: f, lengthscale"):
         pmgp.find_map(probit_model, start={"scale": 1.0}, compile_kwargs=FAST)
+
+
+def test_a_start_whose_evidence_has_lost_its_digits_is_refused(probit_model, monkeypatch):
+    monkeypatch.setattr(SiteApproximation, "resolved", False)
+    with pytest.raises(ValueError, match="too small for double precision"):
+        pmgp.find_map(probit_model, compile_kwargs=FAST)
 
 
 def test_a_point_may_mix_scales(probit_model):

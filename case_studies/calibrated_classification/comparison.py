@@ -145,7 +145,7 @@ def confidence(histograms: pd.DataFrame, least: float = 0.9) -> pd.DataFrame:
 
 
 def confident(histograms: pd.DataFrame, least: float = 0.9) -> pd.DataFrame:
-    """The same in percent, averaged over data sets, written "confident, wrong"; a dash where nothing is confident."""
+    """Average the percentages over data sets; write them as "confident, wrong", or a dash if none are confident."""
     means = 100.0 * confidence(histograms, least).groupby(["method", "n"]).mean()
     cells = [f"{often:.0f}, {wrong:.1f}" if often > 0.0 else DASH for often, wrong in means.to_numpy()]
     wide = pd.Series(cells, index=means.index).unstack().reindex([name for name in CLASSIFIERS if name in means.index])

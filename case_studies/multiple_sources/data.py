@@ -98,7 +98,7 @@ def prepared(train: Matrices, test: Matrices) -> tuple[Matrices, Matrices]:
 
 
 def _mfeat(digits: tuple[int, ...], n: int) -> Sourced:
-    """The same number of each digit, drawn at random from its 200."""
+    """Draw the same number of images of each digit at random from its 200."""
     tables = {view: pd.read_csv(wheel.folder() / f"UCImultifeature/mfeat-{view}.csv").to_numpy() for view in VIEWS}
     labels = tables["fou"][:, -1].astype(int)
     rng = stream(SEED, "mfeat", n)

@@ -50,7 +50,7 @@ class Gaussians(NamedTuple):
     covariance: np.ndarray
 
     def draw(self, rng: np.random.Generator) -> Data:
-        """The same number of points of each class, in random order, for training and for testing."""
+        """Draw the same number of points of each class, in random order, for training and again for testing."""
         X, y = self._part(rng)
         new, _ = self._part(rng)
         return Data(X, y, new, self._posterior(new))

@@ -283,6 +283,22 @@ def test_the_gradient_of_the_screen(build, method):
     assert_allclose(density.gradient(theta), expected, rtol=1e-4, atol=1e-5)
 
 
+def test_noise_that_double_precision_does_not_resolve_is_refused_in_words():
+    """Expectation propagation gave an evidence of 5e10 there."""
+    X = np.arange(5.0)[:, None]
+    with pm.Model() as model:
+        noise = pm.HalfNormal("noise")
+        gp = pm.gp.Latent(cov_func=pm.gp.cov.Matern32(1, ls=1.0))
+        f, g = (gp.prior(name, X=X, reparameterize=False) for name in "fg")
+        pm.Normal("y", f, noise, observed=np.sin(X[:, 0]))
+        pm.Poisson("counts", pt.exp(g), observed=[0, 1, 2, 1, 0])
+    for method in ("ep", "laplace"):
+        settings = {"latent": ["f", "g"], "approximation": method, "estimator": "none", "random_seed": 1}
+        assert pmgp.marginal.log_likelihood(model, {"noise": 1e-2}, **settings).value == pytest.approx(-11.5, abs=0.1)
+        with pytest.raises(ValueError, match=r"cannot start: .* noise is too small for double precision"):
+            pmgp.marginal.log_likelihood(model, {"noise": 1e-6}, **settings)
+
+
 @pytest.mark.full
 def test_the_local_metric_is_refused_where_it_is_not_known():
     with pm.Model() as model:

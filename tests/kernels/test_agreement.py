@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from fractions import Fraction
 from inspect import signature
 from itertools import product
 
@@ -146,6 +147,21 @@ def test_conditioning(n, condition):
     assert one == pytest.approx(other, rel=PRECISION)
     close(np.triu(written[0]), np.triu(reference[0]))
     close(written[1], reference[1])
+
+
+def test_a_vague_site_beside_a_sharp_one_keeps_its_digits():
+    """In exact arithmetic: b / w of the vague site is so large that f is not a difference from it."""
+    a, m, b, w = 0.5, 0.25, np.array([3e7, 5.0]), np.array([1e8, 1e-10])
+    covariance = np.array([[1.0, a], [a, 1.0]])
+    y = [Fraction(one) / Fraction(other) - Fraction(m) for one, other in zip(b, w, strict=True)]
+    first, second = (1 + 1 / Fraction(one) for one in w)
+    weights = first * second - Fraction(a) ** 2
+    alpha = (second * y[0] - Fraction(a) * y[1]) / weights, (first * y[1] - Fraction(a) * y[0]) / weights
+    expected = [float(m + alpha[i] + Fraction(a) * alpha[1 - i]) for i in (0, 1)]
+    for function in PAIRS["condition"]:
+        mean = np.empty(2)
+        function(covariance, np.full(2, m), b, w, np.zeros((2, 2)), mean, np.empty((2, 2)))
+        assert_allclose(mean, expected, rtol=1e-13)
 
 
 @pytest.mark.parametrize("break_it", [lambda k: k - 100.0 * np.eye(len(k)), lambda k: np.nan * k, lambda k: np.inf * k])

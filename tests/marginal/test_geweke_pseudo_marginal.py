@@ -187,5 +187,5 @@ def test_a_screen_that_is_counted_once_a_transition_is_rejected(monkeypatch):
 def test_without_a_screen_there_is_one_transition_that_proposes():
     with pytest.raises(ValueError, match=r"needs transitions=1.* not transitions=2 with IndependenceMixture"):
         PseudoMarginalChain(ImportanceSampling(4), delayed_acceptance=False, transitions=2)
-    with pytest.raises(ValueError, match=r"makes proposals, .* 1 times with HamiltonianMonteCarlo"):
+    with pytest.raises(ValueError, match=r"a Metropolis-Hastings proposal .* with HamiltonianMonteCarlo"):
         PseudoMarginalChain(ImportanceSampling(4), HamiltonianMonteCarlo(), delayed_acceptance=False)

@@ -17,8 +17,9 @@ from numpy.testing import assert_array_equal
 from pymc.exceptions import SamplingError
 
 import pmgp
-from pmgp.interface.sampling import blocks, recorded_step
+from pmgp.interface.sampling import NoDrawsError, blocks, recorded_step
 from pmgp.interface.sampling.chains import recovered, seconds_spent
+from pmgp.interface.sampling.drawing import Run
 from pmgp.interface.sampling.plain import from_bytes
 from pmgp.interface.sampling.run import _assembled
 from pmgp.interface.sampling.stored_run import MANIFEST, Seed
@@ -354,6 +355,16 @@ def test_what_failed_before_a_chain_began_leaves_no_run(sample, tmp_path):
     with pytest.raises((TypeError, ValueError), match="no_option"):
         sample(out=folder, no_option=1)
     assert not folder.exists()
+
+
+def test_what_was_interrupted_before_a_chain_began_can_go_on(sample, tmp_path, monkeypatch):
+    def interrupted(run):
+        raise NoDrawsError("interrupted")
+
+    monkeypatch.setattr(Run, "completed", interrupted)
+    with pytest.raises(NoDrawsError):
+        sample(out=tmp_path / "run")
+    assert (tmp_path / "run" / MANIFEST).exists()
 
 
 @pytest.mark.parametrize(

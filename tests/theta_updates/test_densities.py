@@ -9,6 +9,7 @@ from scipy import stats
 
 from pmgp.core.approximations import Laplace
 from pmgp.core.gaussians import DensePrior
+from pmgp.core.gaussians.sites import SiteApproximation
 from pmgp.core.numerics.ledger import counted
 from pmgp.core.theta_updates import schemes
 from pmgp.core.theta_updates.densities import AncillaryDensity, JointState, LatentPart, SufficientDensity, ThetaDensity
@@ -518,3 +519,10 @@ def test_the_inverse_of_a_prior_is_made_once(here):
         assert prior.inverse is prior.inverse
     assert counts.total.inverse == 1
     assert_allclose(inverse, np.tril(np.linalg.inv(prior.covariance)), rtol=1e-6, atol=1e-9)
+
+
+def test_theta_whose_approximation_has_lost_its_digits_has_no_density(here, monkeypatch):
+    current, model = here
+    assert np.isfinite(joint(model, current, Laplace()).at(THETA).log_density)
+    monkeypatch.setattr(SiteApproximation, "resolved", False)
+    assert joint(model, current, Laplace()).at(THETA).log_density == -np.inf

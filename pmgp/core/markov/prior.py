@@ -192,11 +192,7 @@ class PrecisionPosterior(ShrunkPosterior):
         Raises FloatingPointError if no x has this f.
         """
         deviation = f - self.mean
-        try:
-            drawn = self.prior.pattern.drawn_given(rng, self.prior.values, deviation)
-        except FloatingPointError:
-            # The filter lost its digits; the search is about q, which has them.
-            drawn = None
+        drawn = self.prior.pattern.drawn_given(rng, self.prior.values, deviation)
         return self._searched(rng, deviation) if drawn is None else drawn
 
     def _searched(self, rng: np.random.Generator, deviation: np.ndarray) -> np.ndarray:

@@ -22,7 +22,7 @@ def fingerprint(settings: dict[str, Any], *arrays: np.ndarray) -> str:
 
 
 def named(value: Any) -> str:
-    """Describe a value in words that are the same in every process: functions, also those in a dataclass, by name."""
+    """Describe a value with text that is the same in every process: functions, even in a dataclass, by their names."""
     if callable(value):
         return str(getattr(value, "__qualname__", repr(value)))
     if is_dataclass(value):

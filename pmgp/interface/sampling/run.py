@@ -19,7 +19,7 @@ from pymc.step_methods.compound import BlockedStep, CompoundStep
 from pmgp.interface.executors import STALL_LIMIT, Executors, check_executor
 from pmgp.interface.recommendation import Recommendation, recommend
 from pmgp.interface.sampling.address import Address, Folder, folder_of
-from pmgp.interface.sampling.drawing import Run
+from pmgp.interface.sampling.drawing import NoDrawsError, Run
 from pmgp.interface.sampling.inducing_starts import fitted_gaussian, follow
 from pmgp.interface.sampling.report import ENOUGH
 from pmgp.interface.sampling.stored_run import RunSettings, Seed, StoredRun, any_chain, check_free, delete
@@ -196,9 +196,9 @@ def sample(
     run = Run(model, made, settings, initvals, options, folder, flush_every, executor, stall_limit)
     try:
         return run.completed()
-    except Exception:
-        # An option that PyMC refuses, for instance: the same folder can be given again.
-        if folder is not None and not any_chain(folder):
+    except Exception as error:
+        # PyMC may refuse an option, for instance: the same folder can be given again. An interrupted run can go on.
+        if folder is not None and not isinstance(error, NoDrawsError) and not any_chain(folder):
             delete(folder)
         raise
 

@@ -215,7 +215,7 @@ class Sparse(Predicting):
             observed=observed,
             **kwargs,
         )
-        # In a model with a name, this is a part of the variable's.
+        # A model with a name puts it before the variable's.
         self._observations[observations.name] = (likelihood, [mean, variance, *others])
         return observations
 

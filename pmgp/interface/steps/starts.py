@@ -29,9 +29,9 @@ def unusable_start(model: LatentGaussianModel, theta: np.ndarray) -> str:
     if reason is None:
         reason = (
             "the approximate evidence, or its gradient, is not finite, although p(theta), the covariance of f, and the "
-            "likelihood and its derivatives at the prior mean of f are, or noise is less than a millionth of the "
-            "standard deviation or of the prior mean of f, which double precision does not resolve (center the "
-            "observations, and give f a prior mean near zero); give other initvals, or another approximation"
+            "likelihood and its derivatives at the prior mean of f are; or the noise is too small for double "
+            "precision, compared with the standard deviation or the prior mean of f. Give other initvals, or another "
+            "approximation; center observations that are far from zero"
         )
     return f"cannot start: {reason} ({_listed(values)}, on the unconstrained scale)"
 

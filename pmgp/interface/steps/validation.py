@@ -98,8 +98,8 @@ def large_spread(draws: int, spread: float, estimator: str) -> str:
 def indefinite_proposals(count: int, draws: int) -> str:
     """Return a warning that covariances could not be factorized, with advice."""
     return (
-        f"at {count} of {draws} proposals the covariance of f could not be factorized, or noise was less than a "
-        "millionth of the standard deviation of f, and they were rejected; "
+        f"at {count} of {draws} proposals the covariance of f could not be factorized, or the noise was too small for "
+        "double precision, and they were rejected; "
         'idata.sample_stats["indefinite"] says when. If they are many, raise the jitter of gp.prior(..., jitter=...), '
         "or give the noise a prior that is zero at zero"
     )
