@@ -21,7 +21,6 @@ from scipy.special import log_ndtr, ndtr
 from pmgp.core.approximations import block_matching, block_propagation
 from pmgp.core.approximations.block_matching import _definite
 from pmgp.core.estimators.importance import log_mean_exp
-from pmgp.core.gaussians.sites import marginal_variance
 from pmgp.core.likelihoods import compiled_terms
 from pmgp.core.likelihoods.block_moments import PlacedNodes, normalized, pairs, placed_nodes
 from pmgp.core.likelihoods.normal_interval import NormalInterval
@@ -29,7 +28,7 @@ from pmgp.core.likelihoods.normal_tails import excess, hazard
 from pmgp.core.numerics import linalg
 from pmgp.core.numerics.block_matrices import ContrastBlocks
 from pmgp.core.numerics.block_shrinkage import _solved
-from pmgp.core.numerics.compiled import loading
+from pmgp.core.numerics.compiled import loading, moments
 from pmgp.core.numerics.compiled.sites import INFORMATIVE, SHARP
 from pmgp.core.numerics.linalg import BLOCK, scaled_plus_identity
 from pmgp.core.transitions import proposals
@@ -195,7 +194,9 @@ def moments_matched(
     """
     sound = np.isfinite(tilted_mean) & (tilted_variance > 0.0)
     difference = 1.0 / np.where(sound, tilted_variance, 1.0) - 1.0 / variance
-    matching = np.where(sound, np.maximum(difference, smallest), precision)
+    matching = np.where(
+        sound, np.maximum(difference, smallest / np.maximum(variance, moments.SMALLEST_VARIANCE)), precision
+    )
     sites[0] = np.where(sound, tilted_mean * (1.0 / variance + matching) - mean / variance, linear)
     sites[1] = matching
     return float(np.sum(log_normalizer - log_site_normalizer(linear, precision, mean, variance, inverse_diagonal)))
@@ -206,20 +207,18 @@ def moments_cavities(
     prior_variance: np.ndarray,
     q_mean: np.ndarray,
     linear: np.ndarray,
-    precision: np.ndarray,
+    q_variance: np.ndarray,
     inverse_diagonal: np.ndarray,
     largest: float,
     mean: np.ndarray,
     variance: np.ndarray,
-    marginal: np.ndarray,
 ) -> bool:
-    """Write means, variances, and variances of q's marginals; false where an element of diag(B^-1) is too large."""
+    """Write means and variances; false where an element of diag(B^-1) is too large."""
     if not inverse_diagonal.max() <= largest:
         return False
-    marginal[:] = marginal_variance(prior_variance, precision, inverse_diagonal)
     # A cavity is no wider than the prior; rounding would make it so where a precision is next to nothing.
-    variance[:] = np.minimum(marginal / inverse_diagonal, prior_variance)
-    mean[:] = (q_mean - linear * marginal) / inverse_diagonal
+    variance[:] = np.minimum(q_variance / inverse_diagonal, prior_variance)
+    mean[:] = (q_mean - linear * q_variance) / inverse_diagonal
     return True
 
 

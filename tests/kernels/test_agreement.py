@@ -233,18 +233,18 @@ def test_normalizers(n, condition):
 
 def cavity_arguments(n, seed=4):
     rng = np.random.default_rng(seed)
-    linear, precision, mean = rng.normal(size=n), rng.uniform(0.01, 5.0, n), rng.normal(size=n)
+    linear, spread, mean = rng.normal(size=n), rng.uniform(0.01, 5.0, n), rng.normal(size=n)
     share = rng.uniform(1e-6, 1.0, n)
     share[:: max(1, n // 3)] = 1.0
     # A diagonal of a matrix, as the prior's variances are.
     prior_variance = np.diag(rng.uniform(0.5, 2.0, n)).T.diagonal()
-    return prior_variance, mean, linear, precision, share
+    return prior_variance, mean, linear, spread, share
 
 
 @pytest.mark.parametrize("n", SIZES)
 def test_cavities(n):
     arguments = cavity_arguments(n)
-    one, written, other, reference = both("cavities", [np.empty(n)] * 3, *arguments, 1.0 + 1e-6)
+    one, written, other, reference = both("cavities", [np.empty(n)] * 2, *arguments, 1.0 + 1e-6)
     assert one
     assert other
     assert_allclose(written, reference, rtol=PRECISION)
@@ -254,7 +254,7 @@ def test_cavities(n):
 def test_cavities_of_what_is_no_covariance(share):
     arguments = cavity_arguments(10)
     arguments[-1][3] = share
-    one, _, other, _ = both("cavities", [np.empty(10)] * 3, *arguments, 1.0 + 1e-6)
+    one, _, other, _ = both("cavities", [np.empty(10)] * 2, *arguments, 1.0 + 1e-6)
     assert not one
     assert not other
 

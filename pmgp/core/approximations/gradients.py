@@ -50,7 +50,7 @@ def laplace_gradient(q: Posterior, likelihood: SiteLikelihood) -> EvidenceGradie
     mode = q.mean
     alpha = q.linear - q.precision * mode
     bar, inverse_diagonal = q.covariance_bar(alpha)
-    variances = (1.0 - inverse_diagonal) / q.precision
+    variances = q.variance_given(inverse_diagonal)
     # Derivative of -log|B|/2 in the mode, then in the gradient of the likelihood, which moves the mode.
     by_mode = 0.5 * variances * likelihood.third_derivative(mode)
     by_gradient = q.product(by_mode)

@@ -21,6 +21,8 @@ from pmgp.core.likelihoods.base import Likelihood
 from pmgp.core.numerics.compiled.outcomes import INDEFINITE
 
 MAX_HALVINGS = 20
+# Largest mean square of the last change of f, in units of the deviations of the sites.
+LARGEST_STEP = 0.05
 
 
 class Iterate(NamedTuple):
@@ -118,8 +120,10 @@ class Laplace:
             if not trusted and not reached.objective >= origin.objective:
                 current, trusted = origin, True
                 continue
-            change = float(np.mean(np.square(reached.f - current.f)))
-            if change < self.tolerance or steps >= self.max_iterations:
+            change, size = reached.f - current.f, len(current.f)
+            # Where f is small in its units and well determined, a small change may be many deviations.
+            short = change.dot(change) < self.tolerance * size and conditioned.information(change) < LARGEST_STEP * size
+            if short or steps >= self.max_iterations:
                 break
             current = reached if not trusted else damped(likelihood, m, current, reached)
             trusted = True

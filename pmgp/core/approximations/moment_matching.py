@@ -142,7 +142,8 @@ def cavities(approximation: Conditioned, inverse_diagonal: np.ndarray | None = N
     K is then indefinite, although B is not. The diagonal of B^-1 is computed if it is not given.
     """
     inverse_diagonal = approximation.inverse_diagonal if inverse_diagonal is None else inverse_diagonal
-    q, mean, variance, marginal = approximation, *np.empty((3, len(inverse_diagonal)))
-    known = vectors(q.mean, q.linear, q.precision, inverse_diagonal)
-    sound = compiled("moments.cavities")(q.largest_variance, *known, LARGEST_SHARE, mean, variance, marginal)
+    q, mean, variance = approximation, *np.empty((2, len(inverse_diagonal)))
+    marginal = q.variance_given(inverse_diagonal)
+    known = vectors(q.mean, q.linear, marginal, inverse_diagonal)
+    sound = compiled("moments.cavities")(q.largest_variance, *known, LARGEST_SHARE, mean, variance)
     return Cavities(mean, variance, marginal, inverse_diagonal) if sound else None

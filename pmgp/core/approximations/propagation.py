@@ -14,8 +14,6 @@ from pmgp.core.numerics.compiled.outcomes import INDEFINITE, MATCHED, NOT_CONVER
 # Smallest fraction of the way to the matching sites that a sweep moves. Sites that overshoot together, such as those of
 # duplicate inputs, converge if they overshoot by less than a factor of twenty.
 SMALLEST_STEP = 0.05
-SMALLEST_LOG_PRECISION = float(np.log(SMALLEST_PRECISION))
-LARGEST_LOG_PRECISION = 30.0
 
 
 class Failure(Enum):
@@ -29,7 +27,8 @@ def propagated_from(
     prior: Prior, likelihood: Likelihood, start: np.ndarray, tolerance: float, max_sweeps: int, largest: float
 ) -> Posterior | Failure:
     """Sweep from guessed sites (b, log w), one (2n,) array: see :func:`propagated`."""
-    conditioned, sites = prior.conditioning(), _sites_of(start)
+    conditioned = prior.conditioning()
+    sites = _sites_of(start, conditioned.precisions)
     reached = conditioned.swept(likelihood, _settings(tolerance, max_sweeps, largest), sites)
     if reached is not None:
         if reached.status != MATCHED:
@@ -88,12 +87,12 @@ def _settings(tolerance: float, max_sweeps: int, largest: float) -> tuple[float,
     return tolerance, largest, SMALLEST_STEP, SMALLEST_PRECISION, LARGEST_SHARE, max_sweeps
 
 
-def _sites_of(start: np.ndarray) -> np.ndarray:
-    """Copy b and w out of a start: (2, n)."""
+def _sites_of(start: np.ndarray, precisions: tuple[np.ndarray, np.ndarray]) -> np.ndarray:
+    """Copy b and w, within bounds, out of a start: (2, n)."""
     sites = start.reshape(2, -1).copy()
-    precision = sites[1]
-    np.maximum(precision, SMALLEST_LOG_PRECISION, out=precision)
-    np.minimum(precision, LARGEST_LOG_PRECISION, out=precision)
+    precision, (smallest, largest) = sites[1], precisions
+    # Guesses of log w may be so large that w overflows.
+    np.clip(precision, np.log(smallest), np.log(largest), out=precision)
     np.exp(precision, out=precision)
     return sites
 
@@ -124,7 +123,7 @@ def _move(conditioned: ConditionedPrior, matched: MatchedSites, change: np.ndarr
     """
     db, dw = change
     old = conditioned.mean
-    if not conditioned.on(conditioned.linear + db, np.maximum(conditioned.precision + dw, SMALLEST_PRECISION)):
+    if not conditioned.on(conditioned.linear + db, np.maximum(conditioned.precision + dw, conditioned.precisions[0])):
         return None
     spread = float(matched.marginal_variance @ dw) - conditioned.log_determinant + matched.log_determinant
     return 0.5 * (spread + float((conditioned.mean - old) @ (db - dw * old)))

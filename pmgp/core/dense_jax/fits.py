@@ -14,13 +14,13 @@ import jax
 import jax.numpy as jnp
 from jax.lax import while_loop
 
-from pmgp.core.approximations.laplace import MAX_HALVINGS
+from pmgp.core.approximations.laplace import LARGEST_STEP, MAX_HALVINGS
 from pmgp.core.approximations.moment_matching import LARGEST_SHARE
 from pmgp.core.approximations.propagation import SMALLEST_STEP
 from pmgp.core.dense_jax.programs import inverse_diagonal
 from pmgp.core.dense_jax.sites import Conditioned, FactorizedPrior, conditioned
 from pmgp.core.dense_jax.tilted import tilted_moments
-from pmgp.core.gaussians.base import SMALLEST_PRECISION
+from pmgp.core.gaussians.base import SMALLEST_PRECISION, SMALLEST_VARIANCE
 
 
 class Terms(NamedTuple):
@@ -68,7 +68,8 @@ class _Sweep(NamedTuple):
 
 def propagated(prior: FactorizedPrior, terms: Terms, start: Any, tolerance: float, most: int) -> Fit:
     """Sweep from sites (b, log w), a (2, n) array, until a sweep would move q by less than a tolerance, in nats."""
-    q = conditioned(prior, start[0], jnp.maximum(jnp.exp(start[1]), SMALLEST_PRECISION))
+    smallest = _smallest_precision(prior.variance)
+    q = conditioned(prior, start[0], jnp.maximum(jnp.exp(start[1]), smallest))
 
     def goes_on(last: _Sweep) -> Any:
         return (last.number < most) & (last.divergence >= tolerance)
@@ -79,7 +80,7 @@ def propagated(prior: FactorizedPrior, terms: Terms, start: Any, tolerance: floa
         shorter = _secant(last.step * last.change, last.change - change, last.q.mean, matched.variance)
         step = jnp.where(last.number > 0, shorter, 1.0)
         b, w = last.q.linear + step * change[0], last.q.precision + step * change[1]
-        moved = conditioned(prior, b, jnp.maximum(w, SMALLEST_PRECISION))
+        moved = conditioned(prior, b, jnp.maximum(w, smallest))
         spread = matched.variance @ change[1] * step - moved.log_determinant + last.q.log_determinant
         across = step * (moved.mean - last.q.mean) @ (change[0] - change[1] * last.q.mean)
         # The divergence is nearly quadratic in the step; a short step must not count as a small change.
@@ -102,11 +103,16 @@ def _matched(prior: FactorizedPrior, terms: Terms, q: Conditioned) -> _Matched:
     tilted = tilted_moments(terms.log_density, c, s, (q.mean, variance))
     b, w = q.linear, q.precision
     log_site = 0.5 * jnp.log(share) + share * (b * c + 0.5 * (b * b * s - w * c * c))
-    precision = jnp.maximum(1.0 / tilted.variance - 1.0 / s, SMALLEST_PRECISION)
+    precision = jnp.maximum(1.0 / tilted.variance - 1.0 / s, _smallest_precision(s))
     linear = tilted.mean * (1.0 / s + precision) - c / s
     sound = jnp.isfinite(tilted.mean) & (tilted.variance > 0.0)
     log_evidence = q.log_normalizer + (tilted.log_normalizer - log_site).sum()
     return _Matched(jnp.where(sound, linear - b, 0.0), jnp.where(sound, precision - w, 0.0), log_evidence, variance)
+
+
+def _smallest_precision(variance: Any) -> Any:
+    """Return the smallest precisions of sites, given the variances of f without them."""
+    return SMALLEST_PRECISION / jnp.maximum(variance, SMALLEST_VARIANCE)
 
 
 def _secant(moved: Any, reduced: Any, mean: Any, variance: Any) -> Any:
@@ -139,8 +145,8 @@ class _Newton(NamedTuple):
 def at_mode(prior: FactorizedPrior, terms: Terms, start: Any, tolerance: float, most: int, sweeps: int = 0) -> Fit:
     """Find the mode by Newton's method from an f, (n,), or from the prior mean if that is better.
 
-    `tolerance`: mean squared change of f in the last step; `sweeps`: moment matchings that improve q afterwards. The
-    log-evidence stays Laplace's.
+    `tolerance`: mean squared change of f in the last step, unless that is many deviations of the sites; `sweeps`: moment
+    matchings that improve q afterwards. The log-evidence stays Laplace's.
     """
     origin = _iterate(prior, terms, prior.mean, jnp.zeros_like(prior.mean))
     first, q = _stepped(prior, terms, start)
@@ -151,7 +157,9 @@ def at_mode(prior: FactorizedPrior, terms: Terms, start: Any, tolerance: float, 
 
     def moved(last: _Newton) -> _Newton:
         reached, q = _stepped(prior, terms, last.current.f)
-        change = jnp.square(reached.f - last.current.f).mean()
+        squares = jnp.square(reached.f - last.current.f)
+        # As in `core.approximations.laplace`, both must be small.
+        change = jnp.maximum(squares.mean(), tolerance / LARGEST_STEP * (q.precision * squares).mean())
         return _Newton(_damped(prior, terms, last.current, reached), reached, q, last.number + 1, change)
 
     found = while_loop(goes_on, moved, _Newton(begin, begin, q, 1, jnp.inf))
@@ -170,7 +178,7 @@ def _stepped(prior: FactorizedPrior, terms: Terms, f: Any) -> tuple[_Iterate, Co
     """Return a whole Newton step from f, and the prior conditioned on the sites that the terms have there."""
     gradient, slope = terms.derivatives(f)
     # The absolute curvature stands for the Fisher information where the term is not concave.
-    precision = jnp.maximum(jnp.abs(slope), SMALLEST_PRECISION)
+    precision = jnp.maximum(jnp.abs(slope), _smallest_precision(prior.variance))
     q = conditioned(prior, precision * f + gradient, precision)
     return _iterate(prior, terms, q.mean, q.linear - precision * q.mean), q
 

@@ -35,8 +35,11 @@ import numpy as np
 
 from pmgp.core.likelihoods.base import Likelihood
 
-# Sites need a positive precision; below this one the data say nothing about that latent value.
-SMALLEST_PRECISION = 1e-10
+# Precisions of sites, times the prior variance, between which B keeps digits; below the smallest, the data say nothing
+# about that latent value.
+SMALLEST_PRECISION, LARGEST_PRECISION = 1e-10, 1e13
+# Below this variance of the prior, w f^2 would have no digits left with such a precision.
+SMALLEST_VARIANCE = 1e-16
 EPSILON = float(np.finfo(float).eps)
 # The largest error of a log-evidence from rounding of the sums of w (f - m)^2 and of w m^2, of which little is left.
 LARGEST_ERROR = 0.02
@@ -322,6 +325,16 @@ class ConditionedPrior(ABC):
         return self.prior.variance
 
     @property
+    def precisions(self) -> tuple[np.ndarray, np.ndarray]:
+        """The smallest and the largest precisions of sites with which q keeps digits: two (n,) arrays."""
+        variance = np.maximum(self.prior.variance, SMALLEST_VARIANCE)
+        return SMALLEST_PRECISION / variance, LARGEST_PRECISION / variance
+
+    def variance_given(self, inverse_diagonal: np.ndarray) -> np.ndarray:
+        """Return the variances of q for a known diagonal of (I + W K)^-1: (n,)."""
+        return marginal_variance(self.prior.variance, self.precision, inverse_diagonal)
+
+    @property
     @abstractmethod
     def log_normalizer(self) -> float:
         """Log of the integral of the prior times the sites."""
@@ -338,8 +351,12 @@ class ConditionedPrior(ABC):
         gradient, precision = likelihood.derivatives(f)
         if np.any(precision <= 0.0):
             precision = np.where(precision > 0.0, precision, likelihood.fisher_information(f))
-        precision = np.maximum(precision, SMALLEST_PRECISION)
+        precision = np.maximum(precision, self.precisions[0])
         return precision * f + gradient, precision
+
+    def information(self, change: np.ndarray) -> float:
+        """Return d'W d for a change d of f: (n,)."""
+        return float((self.precision * change).dot(change))
 
     @property
     def residual(self) -> np.ndarray:
@@ -403,6 +420,10 @@ class Posterior(Gaussian):
     def largest_variance(self) -> np.ndarray:
         """A bound on the variances of f without one of the sites: those of the prior, (n,)."""
         return self.prior.variance
+
+    def variance_given(self, inverse_diagonal: np.ndarray) -> np.ndarray:
+        """Return the variances of q for a known diagonal of (I + W K)^-1: (n,)."""
+        return marginal_variance(self.prior.variance, self.precision, inverse_diagonal)
 
     @property
     def resolved(self) -> bool:
@@ -477,3 +498,10 @@ class Posterior(Gaussian):
         Return the particle, the result of :meth:`weighed`, and one of the draws, picked by weight.
         """
         return None
+
+
+def marginal_variance(prior_variance: np.ndarray, precision: np.ndarray, inverse_diagonal: np.ndarray) -> np.ndarray:
+    """Return the variances of q's marginals, (1 - diag(B^-1)) / w."""
+    marginal = (1.0 - inverse_diagonal) / precision
+    # If the prior has almost no variance, the sites' reduction of it is lost in rounding.
+    return np.where(marginal > 0.0, marginal, prior_variance)

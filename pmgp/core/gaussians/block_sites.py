@@ -158,6 +158,10 @@ class BlockConditioning(ConditionedPrior):
         self.mean = self.prior.mean + found.product(centered)
         return True
 
+    def information(self, change: np.ndarray) -> float:
+        """Return d'W d for a change d of f: (C n,)."""
+        return float(self.precision.quadratic(change))
+
     @property
     def residual(self) -> np.ndarray:
         """b - W mean, which is K^-1 (mean - m): (C n,)."""

@@ -81,6 +81,10 @@ class ShrunkPosterior(Posterior):
         """Marginal variances of q: (n,)."""
         return self.shrinkage.diagonal()
 
+    def variance_given(self, inverse_diagonal: np.ndarray) -> np.ndarray:
+        """Return the variances of q, which need no inverse: (n,)."""
+        return self.variance
+
     @property
     def log_determinant(self) -> float:
         """Log-determinant of I + K W."""
@@ -145,6 +149,10 @@ class ShrunkConditioning(ConditionedPrior):
     def inverse_diagonal(self) -> np.ndarray:
         """Diagonal of (I + W K)^-1, which is 1 - w v: (n,)."""
         return 1.0 - self.precision * self.shrinkage.diagonal()
+
+    def variance_given(self, inverse_diagonal: np.ndarray) -> np.ndarray:
+        """Return the variances of q, which need no inverse: (n,)."""
+        return self.shrinkage.diagonal()
 
     @property
     def log_normalizer(self) -> float:

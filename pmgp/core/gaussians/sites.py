@@ -13,7 +13,7 @@ from typing import Any
 
 import numpy as np
 
-from pmgp.core.gaussians.base import SMALLEST_PRECISION, ConditionedPrior, Posterior, Reached
+from pmgp.core.gaussians.base import ConditionedPrior, Posterior, Reached
 from pmgp.core.gaussians.held import HeldCovariance
 from pmgp.core.gaussians.site_groups import SiteGroups, site_groups
 from pmgp.core.likelihoods.base import Likelihood
@@ -31,10 +31,11 @@ from pmgp.core.numerics import linalg
 from pmgp.core.numerics.block_matrices import DenseBlocks
 from pmgp.core.numerics.compiled.loading import for_rows, uniform_numbers, vectors
 from pmgp.core.numerics.compiled.outcomes import INDEFINITE, MATCHED
+from pmgp.core.numerics.compiled.sites import INFORMATIVE
 from pmgp.core.numerics.conditioning import condition, deviations, log_normalizer, log_sites, stepped, swept
 from pmgp.core.numerics.ledger import record
 
-__all__ = ["SMALLEST_PRECISION", "Conditioning", "SiteApproximation", "moved_by_kernel"]
+__all__ = ["Conditioning", "SiteApproximation", "moved_by_kernel"]
 
 Weighed = tuple[float, np.ndarray, np.ndarray, np.ndarray]
 """Log of the mean weight, particles, their log-weights, and weights that sum to one."""
@@ -104,7 +105,18 @@ class SiteApproximation(Posterior):
     @property
     def variance(self) -> np.ndarray:
         """Marginal variances of q: (n,)."""
-        return marginal_variance(self.prior.variance, self.precision, self.inverse_diagonal)
+        return self.variance_given(self.inverse_diagonal)
+
+    def variance_given(self, inverse_diagonal: np.ndarray) -> np.ndarray:
+        """Return the variances of q for a known diagonal of B^-1: (n,)."""
+        variance = super().variance_given(inverse_diagonal)
+        flat = np.flatnonzero(self.precision * self.prior.variance < INFORMATIVE)
+        if flat.size:
+            # 1 - diag(B^-1) has lost its digits.
+            unit = np.zeros((self.size, flat.size))
+            unit[flat, np.arange(flat.size)] = 1.0
+            variance[flat] = self.product(unit)[flat, np.arange(flat.size)]
+        return variance
 
     @cached_property
     def log_normalizer(self) -> float:
@@ -248,13 +260,6 @@ def moved_by_kernel(
     given = *vectors(f, auxiliary), rng.standard_exponential(), *uniform_numbers(rng)
     evaluations = kernel(*sites_and_mean, *given, moved, outcome)
     return moved, float(outcome[0]), evaluations
-
-
-def marginal_variance(prior_variance: np.ndarray, precision: np.ndarray, inverse_diagonal: np.ndarray) -> np.ndarray:
-    """Return the variances of q's marginals, (1 - diag(B^-1)) / w."""
-    marginal = (1.0 - inverse_diagonal) / precision
-    # If the prior has almost no variance, the sites' reduction of it is lost in rounding.
-    return np.where(marginal > 0.0, marginal, prior_variance)
 
 
 class Conditioning(ConditionedPrior):

@@ -13,7 +13,7 @@ from dataclasses import dataclass
 import numpy as np
 
 from pmgp.core.approximations.laplace import Iterate, damped
-from pmgp.core.gaussians import SMALLEST_PRECISION
+from pmgp.core.gaussians.base import SMALLEST_PRECISION, SMALLEST_VARIANCE
 from pmgp.core.iterative.gaussian import EvidenceEstimate, IterativeEvidence, joined, product_with
 from pmgp.core.iterative.preconditioners import Kernel
 from pmgp.core.iterative.probes import Probes
@@ -28,7 +28,8 @@ class IterativeLaplace:
     Parameters
     ----------
     tolerance : float
-        Newton's method ends when the mean squared change of f falls below this value.
+        Newton's method ends when the mean squared change of f falls below this value; squares are multiplied by the
+        precisions of the sites plus those of the prior.
     probes : int
         Number of random right-hand sides for traces and the log-determinant.
     cap : int
@@ -73,7 +74,7 @@ class IterativeLaplace:
         """
         probes = Probes(kernel, points)
         mode = self.mode(kernel, mean, likelihood, probes)
-        precision = _precision(likelihood, mode.f)
+        precision = _precision(likelihood, mode.f, kernel)
         noise = 1.0 / precision
         P, product = probes.preconditioner(noise), product_with(kernel.product, noise)
         w = P.sample(rng, self.probes)
@@ -95,7 +96,8 @@ class IterativeLaplace:
         current = Iterate(mean, np.zeros_like(mean), float(likelihood.log_likelihood(mean)))
         for _ in range(self.max_iterations):
             reached = self._step(kernel, mean, likelihood, probes, current)
-            change = float(np.mean(np.square(reached.f - current.f)))
+            precision = _precision(likelihood, reached.f, kernel) + 1.0 / kernel.diagonal()
+            change = float(np.mean(precision * np.square(reached.f - current.f)))
             current = damped(likelihood, mean, current, reached)
             if change < self.tolerance:
                 return current
@@ -108,7 +110,7 @@ class IterativeLaplace:
     def _step(
         self, kernel: Kernel, mean: np.ndarray, likelihood: SiteLikelihood, probes: Probes, current: Iterate
     ) -> Iterate:
-        precision = _precision(likelihood, current.f)
+        precision = _precision(likelihood, current.f, kernel)
         noise, target = 1.0 / precision, current.f - mean + likelihood.gradient(current.f) / precision
         solution = self._solver.solve(
             product_with(kernel.product, noise),
@@ -132,9 +134,9 @@ class IterativeLaplace:
         return IterativeEvidence(probes=self.probes, cap=self.cap)
 
 
-def _precision(likelihood: SiteLikelihood, f: np.ndarray) -> np.ndarray:
+def _precision(likelihood: SiteLikelihood, f: np.ndarray, kernel: Kernel) -> np.ndarray:
     """Return the curvature, replaced with the Fisher information where it is not positive."""
     precision = likelihood.curvature(f)
     if np.any(precision <= 0.0):
         precision = np.where(precision > 0.0, precision, likelihood.fisher_information(f))
-    return np.maximum(precision, SMALLEST_PRECISION)
+    return np.maximum(precision, SMALLEST_PRECISION / np.maximum(kernel.diagonal(), SMALLEST_VARIANCE))

@@ -17,6 +17,8 @@ from pmgp.core.markov.base import Factor, Pattern
 # A site that pins f down has PENALTY times the precision of q's marginal. Each step then divides the remaining error by
 # about this factor, except for combinations of sites that q knows far better than the single sites.
 PENALTY, PENALTY_STEPS, SMALLEST_MISS = 1e7, 30, 1e-9
+# Precisions of sites whose squares and products with variances are finite.
+SMALLEST, LARGEST = 1e-150, 1e150
 
 
 @dataclass(frozen=True, eq=False)
@@ -154,6 +156,11 @@ class PrecisionConditioning(ShrunkConditioning):
     def largest_variance(self) -> np.ndarray:
         """Variances of f without one of the sites, v / (1 - w v), which need no inverse of Q: (n,)."""
         return self.shrinkage.diagonal() / self.inverse_diagonal
+
+    @property
+    def precisions(self) -> tuple[np.ndarray, np.ndarray]:
+        """The smallest and the largest precisions; variances of q are not computed from 1 - w v: two (n,) arrays."""
+        return np.full(self.prior.size, SMALLEST), np.full(self.prior.size, LARGEST)
 
     def approximation(self, log_evidence: float, iterations: int, converged: bool = True) -> PrecisionPosterior:
         """Return q with the sites on which the prior was last conditioned."""

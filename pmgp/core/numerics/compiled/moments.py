@@ -20,6 +20,9 @@ from pmgp.core.numerics.compiled.declaration import (
 from pmgp.core.numerics.compiled.inversion import inverted
 from pmgp.core.numerics.compiled.routines import ddot
 
+# As in `core.gaussians.base`.
+SMALLEST_VARIANCE = 1e-16
+
 
 @kernel(NOTHING, WRITTEN_ROWS, WRITTEN_VECTOR)
 def inverse_diagonal(factor: np.ndarray, diagonal: np.ndarray) -> None:
@@ -35,38 +38,45 @@ def inverse_diagonal(factor: np.ndarray, diagonal: np.ndarray) -> None:
 
 
 @inlined
-def cavity(
-    share: float, prior_variance: float, q_mean: float, linear: float, precision: float
-) -> tuple[float, float, float]:
-    """Return mean and variance of the cavity, and q's marginal variance; the share is an element of diag(B^-1)."""
-    spread = (1.0 - share) / precision
-    if not spread > 0.0:
-        spread = prior_variance
-    return (q_mean - linear * spread) / share, min(spread / share, prior_variance), spread
+def smallest_precision(smallest: float, variance: float) -> float:
+    """Return the smallest precision of a site, given its product with the variance of f without that site."""
+    return smallest / max(variance, SMALLEST_VARIANCE)
 
 
-@kernel(FLAG, STRIDED, VECTOR, VECTOR, VECTOR, VECTOR, NUMBER, *[WRITTEN_VECTOR] * 3)
+@inlined
+def spread(share: float, prior_variance: float, precision: float) -> float:
+    """Return the variance of q's marginal; the share is an element of diag(B^-1)."""
+    variance = (1.0 - share) / precision
+    return variance if variance > 0.0 else prior_variance
+
+
+@inlined
+def cavity(share: float, prior_variance: float, q_mean: float, q_variance: float, linear: float) -> tuple[float, float]:
+    """Return mean and variance of the cavity; the share is an element of diag(B^-1)."""
+    return (q_mean - linear * q_variance) / share, min(q_variance / share, prior_variance)
+
+
+@kernel(FLAG, STRIDED, VECTOR, VECTOR, VECTOR, VECTOR, NUMBER, *[WRITTEN_VECTOR] * 2)
 def cavities(
     prior_variance: np.ndarray,
     q_mean: np.ndarray,
     linear: np.ndarray,
-    precision: np.ndarray,
+    q_variance: np.ndarray,
     inverse_diagonal: np.ndarray,
     largest: float,
     mean: np.ndarray,
     variance: np.ndarray,
-    marginal: np.ndarray,
 ) -> bool:
-    """Write means and variances of the cavities and the variances of q's marginals; false for an indefinite K.
+    """Write means and variances of the cavities; false for an indefinite K.
 
-    prior_variance, q_mean, linear, precision, inverse_diagonal (n,); largest: largest value allowed on the diagonal of
-    B^-1; mean, variance, marginal (n,): written.
+    prior_variance, q_mean, linear, q_variance, inverse_diagonal (n,); largest: largest value allowed on the diagonal of
+    B^-1; mean, variance (n,): written.
     """
     for i in range(len(mean)):
         share = inverse_diagonal[i]
         if not share <= largest:
             return False
-        mean[i], variance[i], marginal[i] = cavity(share, prior_variance[i], q_mean[i], linear[i], precision[i])
+        mean[i], variance[i] = cavity(share, prior_variance[i], q_mean[i], q_variance[i], linear[i])
     return True
 
 
@@ -82,7 +92,7 @@ def matching(
 ) -> tuple[float, float]:
     """Return the site that gives q the tilted moments, for a cavity N(f|c, s); the old one if these are not sound."""
     if math.isfinite(tilted_mean) and tilted_variance > 0.0:
-        w = max(1.0 / tilted_variance - 1.0 / s, smallest)
+        w = max(1.0 / tilted_variance - 1.0 / s, smallest_precision(smallest, s))
         b = tilted_mean * (1.0 / s + w) - c / s
     return b, w
 
@@ -103,7 +113,8 @@ def matched(
     """Write the sites b and w that give q the tilted moments; return the terms' part of the evidence, without log Z_q.
 
     linear, precision (n,); mean, variance (n,): mean and variance of the cavities; inverse_diagonal, tilted_mean,
-    tilted_variance, log_normalizer (n,); smallest: smallest precision of a site; sites (2, n).
+    tilted_variance, log_normalizer (n,); smallest: smallest precision of a site, times
+    the variance of the cavity; sites (2, n).
     """
     total = 0.0
     for i in range(len(linear)):

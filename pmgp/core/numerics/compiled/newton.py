@@ -18,6 +18,7 @@ from pmgp.core.numerics.compiled.declaration import (
     inlined,
     kernel,
 )
+from pmgp.core.numerics.compiled.moments import smallest_precision as floor
 from pmgp.core.numerics.compiled.probit import derivatives, log_ratio
 from pmgp.core.numerics.compiled.sites import condition
 
@@ -60,7 +61,7 @@ def probit_newton(
     - covariance (n, n)
     - prior_mean (n,)
     - tolerance: mean squared change of f
-    - smallest_precision: smallest precision of a site
+    - smallest_precision: smallest precision of a site, times the prior variance
     - trusted: whether the start is the prior mean; another start is given up if it turns out to be worse than that
     - sites (2, n): b and w
     - mean (n,): the start, overwritten with the mode
@@ -81,7 +82,7 @@ def probit_newton(
         steps += 1
         derivatives(sign, f, sites)
         for i in range(n):
-            precision[i] = max(precision[i], smallest_precision)
+            precision[i] = max(precision[i], floor(smallest_precision, covariance[i, i]))
             linear[i] += precision[i] * f[i]
         log_determinant = condition(covariance, prior_mean, linear, precision, factor, mean, scratch)
         if not math.isfinite(log_determinant):

@@ -8,7 +8,8 @@ import numpy as np
 from numba import types
 
 from pmgp.core.numerics.compiled.declaration import COUNT, NUMBER, ROWS, VECTOR, WRITTEN_ROWS, WRITTEN_VECTOR, kernel
-from pmgp.core.numerics.compiled.moments import cavity, inverse_diagonal, log_site, matching
+from pmgp.core.numerics.compiled.moments import cavity, inverse_diagonal, log_site, matching, spread
+from pmgp.core.numerics.compiled.moments import smallest_precision as floor
 from pmgp.core.numerics.compiled.outcomes import INDEFINITE, MATCHED, NOT_CONVERGED
 from pmgp.core.numerics.compiled.probit import tilted
 from pmgp.core.numerics.compiled.sites import condition, log_normalizer
@@ -46,7 +47,8 @@ def probit_sweeps(
     - prior_mean (n,)
     - log_determinant: log-determinant of B; if it is NaN, B is factorized first, and mean and factor are only written
     - tolerance, largest: divergences, in nats, at which a sweep is the last one
-    - smallest_step, smallest_precision, largest_share: bounds of steps, of w and of the diagonal of B^-1
+    - smallest_step, smallest_precision, largest_share: bounds of steps, of w times the prior variance, and of the
+      diagonal of B^-1
     - sites (2, n): b and w
     - mean (n,): mean of q
     - factor (n, n): factor of B
@@ -77,7 +79,8 @@ def probit_sweeps(
             d, m, b, w = diagonal[i], mean[i], linear[i], precision[i]
             if not d <= largest_share:
                 return INDEFINITE, inversions, factorizations, log_evidence, log_determinant, math.nan
-            c, s, v = cavity(d, covariance[i, i], m, b, w)
+            v = spread(d, covariance[i, i], w)
+            c, s = cavity(d, covariance[i, i], m, v, b)
             tilted_mean, tilted_variance, log_term = tilted(sign[i], c, s)
             by_site += log_term - log_site(b, w, c, s, d)
             matching_b, matching_w = matching(b, w, c, s, tilted_mean, tilted_variance, smallest_precision)
@@ -92,20 +95,20 @@ def probit_sweeps(
         log_evidence = log_normalizer(prior_mean, linear, precision, mean, log_determinant) + by_site
         if sweep > 0:
             step = min(max(step * product / square, smallest_step), 1.0) if square > 0.0 else 1.0
-        spread = log_determinant
+        change = log_determinant
         for i in range(n):
             linear[i] += step * work[CHANGE_B, i]
-            precision[i] = max(precision[i] + step * work[CHANGE_W, i], smallest_precision)
+            precision[i] = max(precision[i] + step * work[CHANGE_W, i], floor(smallest_precision, covariance[i, i]))
         factorizations += 1
         log_determinant = condition(covariance, prior_mean, linear, precision, factor, mean, scratch)
         if not math.isfinite(log_determinant):
             return INDEFINITE, inversions, factorizations, log_evidence, log_determinant, math.nan
-        spread -= log_determinant
+        change -= log_determinant
         for i in range(n):
             db, dw, m = work[CHANGE_B, i], work[CHANGE_W, i], work[MEAN, i]
-            spread += step * (work[VARIANCE, i] * dw + (mean[i] - m) * (db - dw * m))
+            change += step * (work[VARIANCE, i] * dw + (mean[i] - m) * (db - dw * m))
         # The divergence is nearly quadratic in the step; a short step must not count as a small change.
-        divergence = 0.5 * spread / (step * step)
+        divergence = 0.5 * change / (step * step)
         if divergence < tolerance:
             status = MATCHED
         if status == MATCHED or not divergence < largest:
