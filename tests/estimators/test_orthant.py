@@ -9,7 +9,7 @@ import pytest
 from numpy.testing import assert_allclose
 
 from pmgp.core.approximations import Approximation, ExpectationPropagation, Laplace
-from pmgp.core.estimators import ImportanceSampling, OrthantSampling
+from pmgp.core.estimators import ImportanceSampling, OrthantSampling, orthant
 from pmgp.core.estimators.orthant import LatentGivenNoisy
 from pmgp.core.gaussians import DensePrior
 from pmgp.core.likelihoods import BernoulliLogit, BernoulliProbit, Likelihood, OrdinalProbit
@@ -205,6 +205,20 @@ def test_variances_of_a_million():
     assert np.isfinite(estimate.log_evidence)
     assert np.isfinite(estimate.choose(rng)).all()
     assert np.isfinite(OrthantSampling(64).estimate_given(rng, q, likelihood, estimate.choose(rng)).log_evidence)
+
+
+@pytest.mark.parametrize(("smallest", "right"), [(orthant.SMALLEST_REST, True), (1e-6, False)])
+def test_categories_much_narrower_than_the_noise(smallest, right, monkeypatch):
+    """Sites as narrow as they are would leave the recursion no digits."""
+    monkeypatch.setattr(orthant, "SMALLEST_REST", smallest)
+    x, cut = np.linspace(0.0, 1.0, 20), 0.01 * np.arange(3)
+    covariance = np.asfortranarray(1e6 * np.exp(-0.5 * np.square((x[:, None] - x) / 0.2)) + np.eye(20))
+    shift = np.linalg.cholesky(covariance + np.eye(20)) @ np.random.default_rng(1).normal(size=20)
+    prior, likelihood = DensePrior(-shift, covariance), OrdinalProbit(np.arange(20) % 2 + 1, cut, 1.0)
+    q = EP.refine(EP.fit(prior, likelihood).factorized(), likelihood)
+    expected = ImportanceSampling(400).estimate(np.random.default_rng(0), q, likelihood).log_evidence
+    error = abs(OrthantSampling(400).estimate(np.random.default_rng(0), q, likelihood).log_evidence - expected)
+    assert error < 0.05 if right else error > 1.0
 
 
 def test_other_likelihoods_are_refused_in_words():

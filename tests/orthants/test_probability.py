@@ -10,7 +10,7 @@ import pytest
 from scipy.stats import multivariate_normal, truncnorm
 
 import pmgp
-from pmgp.core.orthants import METHODS
+from pmgp.core.orthants import METHODS, sites
 from tests.orthants import truths
 from tests.orthants.truths import Known
 
@@ -206,6 +206,20 @@ def test_narrow_intervals(method, width):
     )
     truth = np.log(width) + truths.norm.logpdf(0.5 + 0.5 * width) + truths.log_ndtr(0.0)
     assert result.log_probability == pytest.approx(truth, abs=1e-3)
+
+
+@pytest.mark.parametrize(("smallest", "right"), [(sites.SMALLEST_SHARE, True), (1e-6, False)])
+def test_narrow_intervals_of_a_large_variance(smallest, right, monkeypatch):
+    """Sites as narrow as the intervals would leave the recursion no digits."""
+    monkeypatch.setattr(sites, "SMALLEST_SHARE", smallest)
+    x, width = np.linspace(0.0, 1.0, 20), 0.01
+    covariance = 1e6 * np.exp(-0.5 * np.square((x[:, None] - x) / 0.2)) + 2.0 * np.eye(20)
+    values = np.linalg.cholesky(covariance) @ np.random.default_rng(1).normal(size=20)
+    lower = width * np.floor(values / width)
+    result = pmgp.orthants.log_probability(lower, lower + width, 0.0, covariance, draws=400, random_seed=1)
+    density = multivariate_normal(np.zeros(20), covariance).logpdf(lower + 0.5 * width)
+    error = abs(result.log_probability - density - 20 * np.log(width))
+    assert error < 0.05 if right else error > 1.0
 
 
 @pytest.mark.parametrize("method", METHODS)

@@ -145,8 +145,8 @@ class _Newton(NamedTuple):
 def at_mode(prior: FactorizedPrior, terms: Terms, start: Any, tolerance: float, most: int, sweeps: int = 0) -> Fit:
     """Find the mode by Newton's method from an f, (n,), or from the prior mean if that is better.
 
-    `tolerance`: mean squared change of f in the last step, unless that is many deviations of the sites; `sweeps`: moment
-    matchings that improve q afterwards. The log-evidence stays Laplace's.
+    `tolerance`: mean squared change of f in the last step, unless that is many deviations of the sites; `sweeps`: the
+    number of moment matchings that improve q afterwards. The log-evidence stays Laplace's.
     """
     origin = _iterate(prior, terms, prior.mean, jnp.zeros_like(prior.mean))
     first, q = _stepped(prior, terms, start)

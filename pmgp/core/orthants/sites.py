@@ -14,7 +14,7 @@ from pmgp.core.orthants.problem import TruncatedNormal
 
 # The smallest factor by which one limit may reduce the variance that the others leave. Narrower limits get wider sites,
 # with which draws are equally exact; larger precisions would lose their last digits when they are subtracted.
-SMALLEST_SHARE = 1e-6
+SMALLEST_SHARE = 1e-2
 TOLERANCE = 0.01
 # From experiments: how far the least informative sites are weakened, and how fast that fades for more informative ones.
 # At a variance of 50 it halves the spread of log-estimates; if all sites are informative it changes nothing.
