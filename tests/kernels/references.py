@@ -256,8 +256,9 @@ def cavities_cavities(
     mean, linear = (contrasts @ q_mean).T, (contrasts @ q_linear).T
     own = np.linalg.inv(marginal)
     precision = 0.5 * (own - site + (own - site).swapaxes(1, 2))
-    smallest = np.linalg.eigvalsh(precision)[:, 0]
-    sound = smallest > smallest_share * np.einsum("ndd->n", own)
+    d = own.shape[1]
+    least = smallest_share * d * own * np.eye(d)
+    sound = np.linalg.eigvalsh(precision - least)[:, 0] > 0.0
     precision = np.where(sound[:, None, None], precision, own)
     covariance = np.linalg.inv(precision)
     shifted = np.einsum("nde,ne->nd", own, mean) - np.where(sound[:, None], linear, 0.0)

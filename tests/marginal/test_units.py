@@ -28,11 +28,14 @@ def walk(variance, unit):
     return pm.GaussianRandomWalk("f", sigma=0.5 * pm.math.sqrt(variance), init_dist=first, shape=N)
 
 
-def log_evidence(prior, unit: float, **settings) -> float:
+def log_evidence(prior, unit: float, *, several: bool = False, **settings) -> float:
     with pm.Model() as model:
         noise, variance = (pm.LogNormal(name, 2.0 * np.log(unit), 1.0) for name in ("noise", "variance"))
-        f = prior(variance, unit)
-        pm.StudentT("y", nu=4.0, mu=f, sigma=pm.math.sqrt(noise), observed=unit * Y)
+        f, sigma = prior(variance, unit), pm.math.sqrt(noise)
+        if several:
+            gp = pm.gp.Latent(cov_func=0.3 * pm.gp.cov.Matern32(1, ls=1.0))
+            sigma *= pm.math.exp(gp.prior("g", X=X, reparameterize=False))
+        pm.StudentT("y", nu=4.0, mu=f, sigma=sigma, observed=unit * Y)
     theta = {"noise": 0.04 * unit**2, "variance": unit**2}
     found = pmgp.marginal.log_likelihood(model, theta, random_seed=1, compile_kwargs=FAST, **settings)
     return found.value + N * np.log(unit)
@@ -47,6 +50,14 @@ def test_units_do_not_matter(prior, approximation, estimator, unit):
     """Newton's method stops at a change that is small in any units, but not after the same number of steps."""
     settings = {"approximation": approximation, "estimator": estimator}
     assert log_evidence(prior, unit, **settings) == pytest.approx(log_evidence(prior, 1.0, **settings), abs=0.05)
+
+
+@pytest.mark.full
+@pytest.mark.parametrize("unit", [1e-6, 1e7])
+def test_several_processes_may_have_units_of_their_own(unit):
+    """A process of noise scales has the same values in all units of y."""
+    settings = {"several": True, "approximation": "ep", "estimator": "none"}
+    assert log_evidence(process, unit, **settings) == pytest.approx(log_evidence(process, 1.0, **settings), abs=0.05)
 
 
 def test_a_smallest_precision_in_fixed_units_is_found_out(monkeypatch):

@@ -144,6 +144,13 @@ def test_classes():
             pmgp.likelihoods.RobustMax.dist(np.zeros((1, 2)))
 
 
+@pytest.mark.parametrize("use", [pm.math.exp, lambda f: pm.Normal("z", f, 1.0), lambda f: 2.0 + pm.math.sin(f)])
+def test_marginals_in_place_of_values(process, use):
+    model, _, f = process
+    with model, pytest.raises(pmgp.ModelError, match=r"gp\.observe\(name, f"):
+        use(f)
+
+
 def test_calls_out_of_order():
     gp = pmgp.gp.Sparse()
     with pytest.raises(RuntimeError, match="call prior first"):

@@ -23,7 +23,7 @@ from pmgp.core.likelihoods.base import Likelihood
 from pmgp.core.likelihoods.blocks import BlockLikelihood
 from pmgp.core.numerics.block_matrices import flat
 
-# Step of the central differences of a curvature.
+# Step of the central differences of a curvature, in deviations of q.
 STEP = 1e-5
 
 
@@ -68,18 +68,19 @@ def laplace_block_gradient(q: BlockApproximation, likelihood: BlockLikelihood) -
     return EvidenceGradient(q.shifted_bar(bar, by_shift, alpha), alpha + by_shift, along)
 
 
-def _curvature_gradient(likelihood: Any, f: np.ndarray, weights: np.ndarray) -> np.ndarray:
-    """Return the gradient of sum_i <A_i, W_i(f)> in f, from central differences if the likelihood does not know it.
+def _curvature_gradient(likelihood: Any, f: np.ndarray, marginals: np.ndarray) -> np.ndarray:
+    """Return the gradient of sum_i <S_i, W_i(f)> in f, from central differences if the likelihood does not know it.
 
-    A site's block depends only on the site's own values, so all sites are moved at once.
+    `marginals` (n, C, C): S. A site's block depends only on the site's own values, so all sites are moved at once.
     """
     if hasattr(likelihood, "curvature_gradient"):
-        return likelihood.curvature_gradient(f, weights)
-    number, n = weights.shape[1], len(weights)
+        return likelihood.curvature_gradient(f, marginals)
+    number, n = marginals.shape[1], len(marginals)
+    steps = STEP * np.sqrt(np.einsum("icc->ci", marginals))
     found = np.empty((number, n))
     for c in range(number):
         shift = np.zeros((number, n))
-        shift[c] = STEP
+        shift[c] = steps[c]
         above, below = (likelihood.derivatives(f + sign * flat(shift))[1].blocks for sign in (1.0, -1.0))
-        found[c] = np.einsum("icd,icd->i", weights, above - below) / (2.0 * STEP)
+        found[c] = np.einsum("icd,icd->i", marginals, above - below) / (2.0 * steps[c])
     return flat(found)

@@ -20,7 +20,7 @@ from pmgp.core.numerics.compiled.loading import compiled, vectors
 
 # Relative rounding of variances of q, which are at most those of the prior if K is positive semidefinite.
 ROUNDING = 1e-6
-# Smallest eigenvalue of a cavity, relative to q's marginal precision; below, it is a rounding error.
+# Smallest precision of a cavity, relative to q's marginal precision; below, it is a rounding error.
 SMALLEST_CAVITY = 1e-8
 
 
@@ -164,5 +164,8 @@ def _linear(cavity: BlockCavities, site: np.ndarray, mean: np.ndarray) -> np.nda
 
 def _definite(matrices: np.ndarray) -> np.ndarray:
     """Return whether each of (n, d, d) symmetric matrices is positive definite: (n,)."""
-    finite = np.isfinite(matrices).all(axis=(1, 2))
-    return finite & (np.linalg.eigvalsh(np.where(finite[:, None, None], matrices, 0.0))[:, 0] > 0.0)
+    with np.errstate(invalid="ignore", divide="ignore"):
+        root = np.sqrt(np.einsum("idd->id", matrices))
+        correlations = matrices / (root[:, :, None] * root[:, None, :])
+    finite = np.isfinite(correlations).all(axis=(1, 2))
+    return finite & (np.linalg.eigvalsh(np.where(finite[:, None, None], correlations, 0.0))[:, 0] > 0.0)

@@ -18,7 +18,7 @@ from pmgp.core.numerics.block_shrinkage import ContrastShrinkage, DenseShrinkage
 
 # Smallest value of a positive parameter; below it a site carries no information.
 SMALLEST = 1e-10
-LARGEST_LOGARITHM = 30.0
+LARGEST_LOGARITHM, LARGEST_LOGARITHM_OF_ROOTS = 30.0, 75.0
 # Relative rounding error of squares of elements that differ by orders of magnitude, as if one class is nearly certain.
 ROUNDING = 1e-24
 # Least-squares passes when a softmax's form is fitted to other blocks; the start is exact where an exact fit exists.
@@ -221,7 +221,8 @@ class DenseBlocks:
         root = np.zeros((n, number, number))
         root[:, *np.tril_indices(number)] = elements
         diagonal = np.einsum("icc->ic", root)
-        diagonal[:] = np.exp(np.clip(diagonal, 0.5 * np.log(SMALLEST), 0.5 * LARGEST_LOGARITHM))
+        # Guesses may be so large that W overflows.
+        diagonal[:] = np.exp(np.clip(diagonal, -LARGEST_LOGARITHM_OF_ROOTS, LARGEST_LOGARITHM_OF_ROOTS))
         return cls(root @ root.swapaxes(1, 2))
 
     @classmethod
@@ -240,8 +241,14 @@ class DenseBlocks:
 
 
 def _with_eigenvalues(blocks: np.ndarray, negative: Callable[[np.ndarray], np.ndarray]) -> np.ndarray:
-    """Apply a function to the negative eigenvalues of blocks, and raise eigenvalues too small for a factorization."""
-    values, vectors = np.linalg.eigh(blocks)
+    """Apply a function to the negative eigenvalues of blocks, and raise eigenvalues too small for a factorization.
+
+    The eigenvalues are those in units in which each vector's curvature is one on average.
+    """
+    unit = np.sqrt(np.abs(np.einsum("icc->ic", blocks)).mean(axis=0))
+    unit[unit == 0.0] = 1.0
+    values, vectors = np.linalg.eigh(blocks / np.outer(unit, unit))
     values = np.where(values < 0.0, negative(values), values)
     smallest = np.maximum(SMALLEST, 1e-10 * values.max(axis=1, keepdims=True))
+    vectors *= unit[:, None]
     return (vectors * np.maximum(values, smallest)[:, None, :]) @ vectors.swapaxes(1, 2)

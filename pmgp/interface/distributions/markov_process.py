@@ -98,7 +98,7 @@ class _Density(Op):
         times, deviations = Times(moments), value - mean
         distinct = deviations[times.first]
         found = -np.inf
-        if np.allclose(distinct[times.where], deviations, rtol=1e-6, atol=1e-6):
+        if np.allclose(distinct[times.where], deviations, rtol=1e-6, atol=1e-6 * np.abs(deviations).max(initial=0.0)):
             lines = lines_of(self.parts, *kernel)
             density = log_density(transitions(times, lines), lines, distinct)
             found = -np.inf if np.isnan(density) else density

@@ -62,7 +62,8 @@ class _Density(Op):
         deviation, coefficients = inputs
         prior, pattern = self.summed.prior(coefficients), self.summed.pattern
         x, found = deviation[len(deviation) - pattern.shape[0] :], -np.inf
-        if np.allclose(pattern.observe(x), deviation, rtol=1e-6, atol=1e-6) and prior.factor is not None:
+        atol = 1e-6 * np.abs(deviation).max(initial=0.0)
+        if np.allclose(pattern.observe(x), deviation, rtol=1e-6, atol=atol) and prior.factor is not None:
             found = prior.factor.log_determinant - len(x) * np.log(2.0 * np.pi)
             found = 0.5 * (found - x @ pattern.product(prior.values, x))
         output_storage[0][0] = np.asarray(found)

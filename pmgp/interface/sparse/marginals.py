@@ -2,15 +2,17 @@
 
 from __future__ import annotations
 
-from typing import Any, NamedTuple
+from typing import Any, NamedTuple, NoReturn
 
 import numpy as np
 import pytensor.tensor as pt
 from pymc.gp.cov import WhiteNoise
 from pymc.gp.util import stabilize
+from pytensor.tensor import _as_tensor_variable
 from pytensor.tensor.linalg import cholesky, solve_triangular
 from pytensor.tensor.variable import TensorVariable
 
+from pmgp.interface.model.latent_gaussian import ModelError
 from pmgp.interface.sparse.inputs import current_value
 
 # The smallest gamma, as a part of the prior variance: at inducing inputs it is zero, and the quadrature divides by its
@@ -30,6 +32,15 @@ class Marginals(NamedTuple):
 
     mean: TensorVariable
     variance: TensorVariable
+
+
+@_as_tensor_variable.register(Marginals)
+def _refused(marginals: Marginals, *arguments: Any, **kwargs: Any) -> NoReturn:
+    """Refuse to stack means and variances, which a distribution outside of `observe` would take for values of f."""
+    raise ModelError(
+        "a process on inducing inputs is a mean and a variance for each latent value, not a variable. Add observations "
+        "of it with gp.observe(name, f, dist=lambda f: pm.Poisson.dist(pm.math.exp(f)), observed=y)"
+    )
 
 
 class InducingInputs:

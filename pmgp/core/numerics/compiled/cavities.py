@@ -55,7 +55,7 @@ def cavities(
     - marginals, blocks (n, C C): covariances of q, and precisions of the sites
     - largest (C, n): variances of the prior
     - rounding: relative rounding error of variances
-    - smallest_share: least value of a cavity's smallest eigenvalue, relative to q's marginal precision
+    - smallest_share: smallest precision of a cavity, relative to q's marginal precision
     - mean, covariance, precision, marginal_mean, marginal_covariance, site, linear, sound, log_site: fields of
       `core.approximations.block_matching.BlockCavities`, (n, d), (n, d d) or (n,) arrays
     """
@@ -72,9 +72,7 @@ def cavities(
         if not math.isfinite(log_marginal):
             return False
         inverse_from(d, factor, scratch, own)
-        trace = 0.0
         for e in range(d):
-            trace += own[e * d + e]
             marginal_mean[i, e], linear[i, e] = 0.0, 0.0
             for c in range(number):
                 marginal_mean[i, e] += contrasts[e, c] * q_mean[c, i]
@@ -83,8 +81,8 @@ def cavities(
             for g in range(d):
                 precision[i, e * d + g] = own[e * d + g] - site[i, e * d + g]
                 scratch[e * d + g] = precision[i, e * d + g]
-            scratch[e * d + e] -= smallest_share * trace
-        # The smallest eigenvalue exceeds this share of the trace if the rest is positive definite.
+            scratch[e * d + e] -= smallest_share * d * own[e * d + e]
+        # If the rest is definite, the cavity has at least this share of q's precision, in any units of the values.
         sound[i] = 1.0 if math.isfinite(factorized(d, scratch, factor)) else 0.0
         if sound[i] == 0.0:
             for e in range(d * d):
