@@ -54,8 +54,8 @@ def length_of(operator: Any) -> int:
 
 
 def shortened(operator: Any, steps: int) -> int:
-    """A quarter of the steps for implicit ones, which take some fifty times as long."""
-    return steps // 4 if getattr(operator, "metric", "") == "local" else steps
+    """Half of the steps for implicit ones, which take some fifty times as long."""
+    return steps // 2 if getattr(operator, "metric", "") == "local" else steps
 
 
 every_operator = pytest.mark.parametrize("operator", OPERATORS, ids=name_of)
