@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import pickle
+from functools import cache
 
 import numpy as np
 import pymc as pm
@@ -50,9 +51,15 @@ def parts(kernel, x=X, compile_kwargs=None) -> LatentGaussianModel:
         return take_apart(pm.modelcontext(None), compile_kwargs=compile_kwargs)
 
 
+@cache
+def parts_of(name) -> LatentGaussianModel:
+    """Compiled once for all tests of a kernel; the size of blocks is read whenever a matrix is filled."""
+    return parts(kernels()[name])
+
+
 @pytest.mark.full
 def test_thin_parts_need_no_compiler():
-    assert isinstance(parts(kernels()["ard"]).latent_prior.blocked._values._function, NumpyGraph)
+    assert isinstance(parts_of("ard").latent_prior.blocked._values._function, NumpyGraph)
     with pm.Model() as model:
         ls = pm.Gamma("ls", 2.0, 2.0)
         f = pm.gp.Latent(cov_func=pm.gp.cov.Periodic(3, period=1.5, ls=ls)).prior("f", X=X, reparameterize=False)
@@ -64,7 +71,7 @@ def test_thin_parts_need_no_compiler():
 @pytest.mark.full
 @pytest.mark.parametrize("name", kernels())
 def test_lower_triangle_and_mean_are_those_of_pytensor(name):
-    model = parts(kernels()[name])
+    model = parts_of(name)
     assert model.latent_prior.blocked is not None
     rng = np.random.default_rng(0)
     for _ in range(3):
@@ -90,7 +97,7 @@ def test_truth_values_and_choices_are_not(function):
 
 @pytest.mark.full
 def test_results_do_not_share_memory():
-    model = parts(kernels()["isotropic"])
+    model = parts_of("isotropic")
     first = model.prior(np.zeros(4))
     before = np.tril(first.covariance).copy()
     second = model.prior(np.full(4, 0.3))
@@ -105,7 +112,7 @@ def test_results_do_not_share_memory():
 def test_any_size_of_block(monkeypatch, block, name):
     monkeypatch.setattr(executor, "BLOCK_ELEMENTS", block)
     monkeypatch.setattr(executor, "SMALLEST_BLOCK", 7)
-    model = parts(kernels()[name])
+    model = parts_of(name)
     theta = np.array([0.1, -0.2, 0.3, 0.4])
     assert model.latent_prior.blocked._elementwise == (name == "isotropic")
     expected = model.latent_prior.moments(theta)[1]
@@ -163,7 +170,7 @@ def test_new_data_are_read():
 
 @pytest.mark.full
 def test_it_can_be_pickled():
-    model = parts(kernels()["ard"])
+    model = parts_of("ard")
     theta = np.full(4, 0.1)
     expected = np.tril(model.prior(theta).covariance)
     copy = pickle.loads(pickle.dumps(model.latent_prior.blocked))
@@ -190,7 +197,7 @@ def test_the_pullback_is_that_of_pytensor(name, monkeypatch):
     given = np.where(np.tri(N, dtype=bool), weight, np.nan)
     np.testing.assert_allclose(model.covariance_pullback(theta, given, mean_bar), expected, rtol=1e-8, atol=1e-8)
     assert prior.blocked.has_pullback
-    uncompiled = parts(kernels()[name])
+    uncompiled = parts_of(name)
     np.testing.assert_allclose(uncompiled.covariance_pullback(theta, given, mean_bar), expected, rtol=1e-8, atol=1e-8)
     assert uncompiled.latent_prior.blocked._thin_pullback.function is None
 

@@ -43,7 +43,7 @@ def exact_moments() -> tuple[float, float]:
     return mean, float(np.sqrt(weights @ np.square(log_variance - mean)))
 
 
-def sampled(draws: int = 1200, scheme=pmgp.PseudoMarginal, **settings) -> np.ndarray:
+def sampled(draws: int = 600, scheme=pmgp.PseudoMarginal, **settings) -> np.ndarray:
     """Draws of the log variance: (chains, draws)."""
     alone = scheme is pmgp.PseudoMarginal
     return sampled_by(lambda: scheme(**settings) if alone else [scheme(**settings), pmgp.EllipticalSlice()], draws)
@@ -52,7 +52,7 @@ def sampled(draws: int = 1200, scheme=pmgp.PseudoMarginal, **settings) -> np.nda
 def sampled_by(make_step, draws: int) -> np.ndarray:
     """Draws of the log variance by the step methods that are made in the model's context: (chains, draws)."""
     with model():
-        idata = pm.sample(draws, tune=500, chains=2, cores=1, step=make_step(), random_seed=3, progressbar=False)
+        idata = pm.sample(draws, tune=300, chains=2, cores=1, step=make_step(), random_seed=3, progressbar=False)
     return np.log(idata.posterior["variance"].to_numpy())
 
 
@@ -170,13 +170,13 @@ OPTION = {pmgp.PseudoMarginal: "proposal", pmgp.steps.Ancillary: "operator"}
 @pytest.mark.parametrize("scheme", MOVED)
 def test_a_move_of_theta_from_outside_samples_exactly(scheme):
     """The move samples from p(theta|y), and from p(theta|nu, y) beside f."""
-    assert distance(sampled(1600, scheme, **{OPTION[scheme]: SliceSampling()})) < 4.0
+    assert distance(sampled(800, scheme, **{OPTION[scheme]: SliceSampling()})) < 4.0
 
 
 @pytest.mark.full
 @pytest.mark.parametrize("scheme", MOVED)
 def test_a_move_that_leaves_another_density_invariant_does_not(scheme):
-    assert distance(sampled(1600, scheme, **{OPTION[scheme]: SlicesTooHigh()})) > 8.0
+    assert distance(sampled(800, scheme, **{OPTION[scheme]: SlicesTooHigh()})) > 8.0
 
 
 @pytest.mark.full
@@ -257,13 +257,13 @@ class Inverted(CrankNicolson):
 
 @pytest.mark.full
 def test_an_update_of_f_from_outside_samples_exactly_beside_a_step_for_theta():
-    draws = sampled_by(lambda: [pmgp.steps.Ancillary(), pmgp.steps.LatentStep(update=CrankNicolson())], 3000)
+    draws = sampled_by(lambda: [pmgp.steps.Ancillary(), pmgp.steps.LatentStep(update=CrankNicolson())], 1500)
     assert distance(draws) < 4.0
 
 
 @pytest.mark.full
 def test_an_update_with_its_ratio_upside_down_does_not():
-    draws = sampled_by(lambda: [pmgp.steps.Ancillary(), pmgp.steps.LatentStep(update=Inverted())], 3000)
+    draws = sampled_by(lambda: [pmgp.steps.Ancillary(), pmgp.steps.LatentStep(update=Inverted())], 1500)
     assert distance(draws) > 8.0
 
 

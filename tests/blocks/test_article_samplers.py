@@ -22,24 +22,30 @@ def momenta_never_refreshed(patch: pytest.MonkeyPatch) -> None:
     patch.setattr(PosteriorMetric, "momentum", lambda self, rng: right(self, np.random.default_rng(0)))
 
 
+def assert_telling(rates: np.ndarray) -> None:
+    """Steps are long enough to show mistakes, and proposals accepted often enough."""
+    assert (rates > 0.15).all()
+    assert (rates < 0.995).all()
+
+
 @pytest.mark.slow
 @pytest.mark.parametrize("name", SAMPLERS)
 def test_the_joint_distribution_is_kept(name):
-    assert z_score(SAMPLERS[name]) < BOUND
+    rows, rates = changes(SAMPLERS[name])
+    assert z_score(rows) < BOUND
+    assert_telling(rates)
 
 
 @pytest.mark.slow
 @pytest.mark.parametrize("name", ["e", "f"])
 def test_momenta_that_are_never_refreshed_are_rejected(name, monkeypatch):
-    """By ten standard errors and more with a third of the draws."""
+    """By ten standard errors and more with two thirds of the draws."""
     momenta_never_refreshed(monkeypatch)
-    assert z_score(SAMPLERS[name]._replace(replicates=SAMPLERS[name].replicates // 3)) > BOUND
+    rows, _ = changes(SAMPLERS[name]._replace(replicates=SAMPLERS[name].replicates * 2 // 3))
+    assert z_score(rows) > BOUND
 
 
-@pytest.mark.representatives("a", "b", "e")
-@pytest.mark.parametrize("name", SAMPLERS)
+@pytest.mark.parametrize("name", ["a", "b", "e"])
 def test_steps_are_long_enough_to_show_mistakes(name):
-    """And proposals accepted often enough."""
-    _, rates = changes(SAMPLERS[name]._replace(replicates=60))
-    assert (rates > 0.15).all()
-    assert (rates < 0.995).all()
+    """The others are looked at with their long runs."""
+    assert_telling(changes(SAMPLERS[name]._replace(replicates=60))[1])

@@ -216,11 +216,14 @@ def test_named_processes_leave_the_others_to_theta():
 def rank_one_posterior(x: np.ndarray, labels: np.ndarray) -> tuple[float, float]:
     """Mean of the scale, and of the probability of the first class at x = 1, by sums over scales and slopes.
 
-    For f_c = sqrt(scale) u_c x with u_c standard normal, up to the jitter of gp.prior.
+    For f_c = sqrt(scale) u_c x with u_c standard normal, up to the jitter of gp.prior. The softmax knows nothing but
+    u_1 - u_0 and u_2 - u_0, whose covariance is I + 1.
     """
-    scales, axis = np.linspace(0.02, 25.0, 200), np.linspace(-4.5, 4.5, 31)
-    u = np.stack(np.meshgrid(axis, axis, axis, indexing="ij"), axis=-1).reshape(-1, 3)
-    likelihood, weight = MultinomialLogit(labels, 3), -0.5 * np.square(u).sum(axis=1)
+    scales, axis = np.linspace(0.02, 25.0, 200), np.linspace(-6.5, 6.5, 45)
+    differences = np.stack(np.meshgrid(axis, axis, indexing="ij"), axis=-1).reshape(-1, 2)
+    u = np.pad(differences, ((0, 0), (1, 0)))
+    weight = -0.5 * (differences @ np.linalg.inv(np.eye(2) + 1.0) * differences).sum(axis=1)
+    likelihood = MultinomialLogit(labels, 3)
     logs, probabilities = [], []
     for scale in scales:
         f = np.sqrt(scale) * (u[:, :, None] * x).reshape(len(u), -1)

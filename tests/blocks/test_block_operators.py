@@ -19,7 +19,7 @@ from tests.latent_updates.chains import BOUND, largest_distance, targets_of, tun
 
 pytestmark = pytest.mark.slow
 SITES, CLASSES = 2, 3
-STEPS, TRANSITIONS, INDEPENDENT = 4_000, 2, 200_000
+STEPS, TRANSITIONS, INDEPENDENT = 2_000, 2, 200_000
 
 
 def prior() -> BlockPrior:
@@ -53,7 +53,7 @@ def independent_statistics() -> tuple[np.ndarray, np.ndarray]:
     return values.mean(axis=0), values.std(axis=0) / np.sqrt(INDEPENDENT)
 
 
-def chain_statistics(operator: Any, length: int = STEPS) -> np.ndarray:
+def chain_statistics(operator: Any, length: int) -> np.ndarray:
     """The successive-conditional simulator."""
     rng, p = np.random.default_rng(1), prior()
     f = p.sample(rng, 1)[0]
@@ -74,13 +74,14 @@ def chain_statistics(operator: Any, length: int = STEPS) -> np.ndarray:
     return statistics(fs, ys)
 
 
-def distance(operator: Any, length: int = STEPS) -> float:
+def distance(operator: Any, length: int) -> float:
     return largest_distance(chain_statistics(operator, length), *independent_statistics())
 
 
 @every_operator
 def test_joint_distribution_is_kept(operator):
-    assert distance(operator) < BOUND
+    """The twin of ellipses shows latest."""
+    assert distance(operator, 2 * STEPS if isinstance(operator, EllipticalSliceUpdate) else STEPS) < BOUND
 
 
 def test_sites_that_are_taken_for_diagonal_are_rejected(monkeypatch):
@@ -90,7 +91,7 @@ def test_sites_that_are_taken_for_diagonal_are_rejected(monkeypatch):
         return likelihood.log_likelihood(f) - f @ self.linear + 0.5 * np.square(f) @ self.precision.scale.ravel()
 
     monkeypatch.setattr(BlockApproximation, "log_ratio", broken)
-    assert distance(EllipticalSliceUpdate(reference="laplace"), 3 * STEPS) > 2.0 * BOUND
+    assert distance(EllipticalSliceUpdate(reference="laplace"), 6 * STEPS) > 2.0 * BOUND
 
 
 def test_vectors_with_each_others_covariance_are_rejected(monkeypatch):
@@ -98,4 +99,4 @@ def test_vectors_with_each_others_covariance_are_rejected(monkeypatch):
         return np.concatenate([part.deviation(x) for part, x in zip(self.parts[::-1], self._split(nu), strict=True)])
 
     monkeypatch.setattr(BlockPrior, "deviation", broken)
-    assert distance(MetropolisUpdate("autoregressive")) > 2.0 * BOUND
+    assert distance(MetropolisUpdate("autoregressive"), 2 * STEPS) > 2.0 * BOUND

@@ -162,11 +162,15 @@ def fixed_points_after_one_iteration(patch: pytest.MonkeyPatch) -> None:
 
 
 class Twin(NamedTuple):
-    """A mistake, the operator that makes it, and the target of `targets.py` that shows it."""
+    """A mistake, the operator that makes it, the target of `targets.py` that shows it, and in how long a chain.
+
+    `times`: the operator's length.
+    """
 
     breaks: Callable[[pytest.MonkeyPatch], None]
     operator: Any
     target: str
+    times: float = 1.0
 
 
 TWINS = [
@@ -176,7 +180,7 @@ TWINS = [
     Twin(proposals_taken_for_symmetric, LangevinUpdate(), "skewed_single"),
     Twin(metric_without_its_determinant, LangevinUpdate(), "skewed_single"),
     Twin(momentum_of_another_covariance, HamiltonianUpdate("identity"), "conjugate"),
-    Twin(momentum_of_another_covariance, HamiltonianUpdate("posterior"), "skewed_pair"),
+    Twin(momentum_of_another_covariance, HamiltonianUpdate("posterior"), "skewed_pair", 2.0),
     Twin(momentum_of_another_covariance, HamiltonianUpdate("prior"), "conjugate"),
     Twin(proposals_taken_for_symmetric, HamiltonianUpdate("prior"), "skewed_pair"),
     Twin(trajectories_always_accepted, HamiltonianUpdate("prior"), "conjugate"),
@@ -185,5 +189,5 @@ TWINS = [
     Twin(autoregression_towards_zero, MetropolisUpdate("autoregressive"), "conjugate"),
     Twin(prior_not_counted, MetropolisUpdate("random_walk"), "conjugate"),
     Twin(momenta_without_their_normalizing_constant, RiemannianUpdate("local", max_leapfrog=1), "skewed_single"),
-    Twin(fixed_points_after_one_iteration, RiemannianUpdate("local", max_leapfrog=1), "skewed_single"),
+    Twin(fixed_points_after_one_iteration, RiemannianUpdate("local", max_leapfrog=1), "skewed_single", 0.5),
 ]

@@ -34,9 +34,10 @@ class Target(NamedTuple):
         """A prior that nobody has factorized yet."""
         return DensePrior(self.mean, self.covariance.copy(order="F"))
 
-    def distance(self, operator: Any, seed: int = 1) -> float:
-        """Largest distance of the operator's averages from the truth, in standard errors."""
-        draws = path(operator, self.prior(), self.likelihood, length_of(operator), seed)
+    def distance(self, operator: Any, seed: int = 1, times: float = 1.0) -> float:
+        """Largest distance of averages from the truth, in standard errors; `times` the operator's length are drawn."""
+        length = int(times * length_of(operator))
+        draws = path(operator, self.prior(), self.likelihood, length, seed, tuning=min(500, length // 10))
         return largest_distance(self.statistics(draws), self.truth)
 
 

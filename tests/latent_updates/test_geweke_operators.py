@@ -21,7 +21,7 @@ from tests.latent_updates.chains import BOUND, largest_distance, targets_of, tun
 pytestmark = pytest.mark.slow
 MEAN = np.array([0.4, -0.3, 0.8])
 COVARIANCE = np.array([[1.2, 0.7, 0.2], [0.7, 0.9, 0.4], [0.2, 0.4, 0.5]], order="F")
-STEPS = 5_000
+STEPS = 2_500
 TRANSITIONS = 2
 INDEPENDENT = 200_000
 
@@ -99,7 +99,7 @@ REJECTED = {
     "prior_counted_twice": "logit",
     "prior_not_counted": "volatility",
 }
-# Of the others half of the iterations are enough.
+# These need twice the iterations.
 FAINT = {"sites_not_divided_out", "proposals_taken_for_symmetric", "prior_not_counted"}
 FIRST = {twin.breaks.__name__: twin for twin in reversed(TWINS)}
 
@@ -108,5 +108,5 @@ FIRST = {twin.breaks.__name__: twin for twin in reversed(TWINS)}
 def test_a_broken_twin_is_rejected(mistake, name, monkeypatch):
     (model,) = (model for model in MODELS if model.name == name)
     FIRST[mistake].breaks(monkeypatch)
-    steps = STEPS if mistake in FAINT else STEPS // 2
+    steps = 2 * STEPS if mistake in FAINT else STEPS
     assert z_score(FIRST[mistake].operator, model, steps=steps) > 2.0 * BOUND

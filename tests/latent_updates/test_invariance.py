@@ -26,23 +26,24 @@ def test_every_variant_is_tested():
     assert {operator.mass for operator in VARIANTS["HamiltonianUpdate"]} == set(latent_updates.hmc.MASSES)
 
 
-def cases() -> list[tuple[Any, str]]:
-    """Every operator with the posteriors that reject its twins, or with a skewed one where it has no twin."""
-    shown = {(name_of(twin.operator), twin.target) for twin in TWINS}
+def cases() -> list[Any]:
+    """Every operator with the posteriors and lengths that reject its twins, or a skewed one where it has no twin."""
+    shown: dict[tuple[str, str], Twin] = {}
+    for twin in sorted(TWINS, key=lambda twin: twin.times):
+        shown[name_of(twin.operator), twin.target] = twin
     found = []
     for operator in OPERATORS:
-        rejecting = [target for target in POSTERIORS if (name_of(operator), target) in shown]
-        found += [(operator, target) for target in rejecting or POSTERIORS[-1:]]
+        twins = [shown[name_of(operator), target] for target in POSTERIORS if (name_of(operator), target) in shown]
+        chosen = [(twin.operator, twin.target, twin.times) for twin in twins] or [(operator, POSTERIORS[-1], 1.0)]
+        found += [pytest.param(*one, id=f"{name_of(one[0])}-{one[1]}") for one in chosen]
     return found
 
 
 @pytest.mark.slow
-@pytest.mark.parametrize(
-    ("operator", "target"), cases(), ids=lambda case: case if isinstance(case, str) else name_of(case)
-)
-def test_moments(operator, target):
+@pytest.mark.parametrize(("operator", "target", "times"), cases())
+def test_moments(operator, target, times):
     posterior = getattr(targets, target)()
-    assert confirmed(lambda seed: posterior.distance(operator, seed), BOUND) < BOUND
+    assert confirmed(lambda seed: posterior.distance(operator, seed, times), BOUND) < BOUND
 
 
 @pytest.mark.slow
@@ -50,4 +51,4 @@ def test_moments(operator, target):
 def test_a_broken_twin_is_rejected(twin: Twin, monkeypatch):
     target = getattr(targets, twin.target)()
     twin.breaks(monkeypatch)
-    assert target.distance(twin.operator) > BOUND
+    assert target.distance(twin.operator, times=twin.times) > BOUND

@@ -75,8 +75,10 @@ def test_blas_cores_is_honored(probit_model, cores, blas_cores, expected):
 
 @pytest.mark.full
 def test_spawned_workers(probit_model):
+    """With step methods for theta and f; the pseudo-marginal one is among the features (`tests/support`)."""
     spawned = {"cores": 2, "blas_cores": 4, "mp_ctx": "spawn"}
-    assert threads_of_a_chain(probit_model, sample=pmgp.sample, **spawned) == 2
+    steps = (RecordingAncillary, RecordingSlice)
+    assert threads_of_a_chain(probit_model, steps, sample=pmgp.sample, **spawned) == 2
 
 
 @pytest.fixture

@@ -131,14 +131,6 @@ def test_chains_in_sequence_equal_chains_in_parallel(probit_model, step):
     assert_same_draws(sequential, sample(probit_model, step, chains=2, cores=2))
 
 
-@pytest.mark.slow
-def test_worker_processes_that_are_forked_from_a_server(probit_model, step):
-    """Spawned ones have a row among the features (``support/``)."""
-    sequential = sample(probit_model, step, chains=2)
-    parallel = sample(probit_model, step, chains=2, cores=2, mp_ctx="forkserver")
-    assert_same_draws(sequential, parallel)
-
-
 # State
 
 

@@ -14,7 +14,7 @@ from tests.sampling.runs import QUIET, assert_same_run, kill_at, killed, resumed
 from tests.steps.test_contract import FAST, advance
 from tests.steps.test_contract import sample as sampled
 
-TUNE = 60
+TUNE = 40
 
 
 def strong_model() -> pm.Model:
@@ -146,7 +146,7 @@ def test_chains_side_by_side_choose_as_chains_in_sequence(model, step):
     assert_same(sample(model, step, chains=2), sample(model, step, chains=2, cores=2))
 
 
-@pytest.mark.representatives("63")
+@pytest.mark.representatives("43")
 @pytest.mark.parametrize("saved", [TUNE - 1, TUNE + 3])
 def test_a_restored_state_and_a_pickled_step_keep_the_choice(model, step, other_step, saved):
     step.setup_chain(np.random.default_rng(1), TUNE, 30)

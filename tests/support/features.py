@@ -7,6 +7,7 @@ from __future__ import annotations
 
 import warnings
 from collections.abc import Callable
+from functools import cache
 from typing import Any
 
 import numpy as np
@@ -44,6 +45,13 @@ def sample(model: pm.Model, step: Any, **settings: Any) -> Any:
     with model, warnings.catch_warnings():
         warnings.simplefilter("ignore")
         return pm.sample(step=step, **quiet | settings)
+
+
+@cache
+def plain(make: Make) -> tuple[pm.Model, Any]:
+    """The plain model and its step methods, for all that is asked of a run and not of a model: chains forget others."""
+    model = classifier()
+    return model, make(model)
 
 
 def same(one: Any, other: Any) -> None:
@@ -135,17 +143,15 @@ def variable_between() -> pm.Model:
 
 
 def seed_repeats(make: Make) -> None:
-    model = classifier()
-    same(sample(model, make(model)), sample(model, make(model)))
+    same(sample(*plain(make)), sample(*plain(make)))
 
 
 def chains(**settings: Any) -> Callable[[Make], None]:
     """Two chains in worker processes draw what two in sequence draw."""
 
     def feature(make: Make) -> None:
-        model = classifier()
-        together = sample(model, make(model), chains=2, cores=2, **settings)
-        same(together, sample(model, make(model), chains=2))
+        together = sample(*plain(make), chains=2, cores=2, **settings)
+        same(together, sample(*plain(make), chains=2))
 
     return feature
 
@@ -155,30 +161,28 @@ def stored_by_zarr(make: Make) -> None:
 
     consent, pickles.ALLOW_UNSAFE_PICKLE_DECODE = pickles.ALLOW_UNSAFE_PICKLE_DECODE, True
     try:
-        model, trace = classifier(), zarr.ZarrTrace()
-        sample(model, make(model), trace=trace, return_inferencedata=False)
+        trace = zarr.ZarrTrace()
+        sample(*plain(make), trace=trace, return_inferencedata=False)
     finally:
         pickles.ALLOW_UNSAFE_PICKLE_DECODE = consent
     assert trace.posterior["f"].shape == (1, 4, len(X))
 
 
 def initial_values(make: Make) -> None:
-    model = classifier()
     start = {"lengthscale": 20.0, "f": np.zeros(len(X))}
-    draws = sample(model, make(model), tune=0, draws=5, initvals=start)["posterior"]
+    draws = sample(*plain(make), tune=0, draws=5, initvals=start)["posterior"]
     assert abs(np.log(float(draws["lengthscale"][0, 0]) / 20.0)) < 3.0
     assert np.isfinite(draws["f"]).all()
 
 
 def kept_tuning(make: Make) -> None:
-    model = classifier()
-    idata = sample(model, make(model), discard_tuned_samples=False)
+    idata = sample(*plain(make), discard_tuned_samples=False)
     assert idata["warmup_posterior"]["f"].shape == (1, 3, len(X))
 
 
 def posterior_predictive(make: Make) -> None:
-    model = classifier()
-    idata = sample(model, make(model))
+    model, step = plain(make)
+    idata = sample(model, step)
     with model:
         simulated = pm.sample_posterior_predictive(idata, progressbar=False)["posterior_predictive"]
     assert set(np.unique(simulated["y"])) <= {0, 1}

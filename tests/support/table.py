@@ -29,7 +29,7 @@ Row = dict[str, str]
 class Table(NamedTuple):
     """The heading of the first column, the rows, the other columns, and the outcomes of a row in some of these.
 
-    The columns of a family read the same parts of a model.
+    The columns of a family read the same parts of a model. `alike`: they refuse it with the same words, too.
     """
 
     heading: str
@@ -37,10 +37,11 @@ class Table(NamedTuple):
     columns: tuple[str, ...]
     outcomes: Callable[[str, Sequence[str]], list[str]]
     families: tuple[tuple[str, ...], ...]
+    alike: bool
 
 
-JOINT = ("PM", "PM Laplace", "PM AIS")
-GIVEN_THETA = ("AA", "slice", "SA", "MH", "ASIS", "HMC", "SURR", "SMMALA", "KHR")
+# In an order in which columns that integrate f out and columns that do not, for theta and for f, take turns.
+IN_TURNS = ("PM", "AA", "slice", "PM Laplace", "SA", "MH", "PM AIS", "ASIS", "HMC", "SURR", "SMMALA", "KHR")
 
 
 def _of_models(heading: str, builders: dict[str, Callable[[], pm.Model]]) -> Table:
@@ -53,7 +54,7 @@ def _of_models(heading: str, builders: dict[str, Callable[[], pm.Model]]) -> Tab
             for column in columns
         ]
 
-    return Table(heading, tuple(builders), (*STEPS, PREDICT), outcomes, (JOINT, GIVEN_THETA, (PREDICT,)))
+    return Table(heading, tuple(builders), (*STEPS, PREDICT), outcomes, (IN_TURNS, (PREDICT,)), True)
 
 
 def _outcome_of_feature(name: str, column: str) -> str:
@@ -74,6 +75,7 @@ TABLES: dict[str, Table] = {
         tuple(COLUMNS),
         lambda name, columns: [_outcome_of_feature(name, column) for column in columns],
         (tuple(COLUMNS),),
+        False,
     ),
 }
 PREDICTED = ("probability", "complement", "probabilities", "mean")
@@ -96,12 +98,13 @@ def _works(outcome: str) -> bool:
 def differences(table: Table, place: int, expected: Row) -> Row:
     """Return the cells of a row that are not as written down.
 
-    Of the columns of each family that work, one is run, in turns; all that the row says is refused is run.
+    Of the columns of each family that work, one is run, in turns; so is one that refuses, if they do it alike, or all.
     """
-    chosen = {column for column in table.columns if expected[column] == NO}
+    chosen: set[str] = set()
     for family in table.families:
-        working = [column for column in family if column not in chosen]
+        working, refusing = ([column for column in family if (expected[column] == NO) == no] for no in (False, True))
         chosen |= {working[place % len(working)]} if working else set()
+        chosen |= {refusing[place % len(refusing)]} if refusing and table.alike else set(refusing)
     found = row(table, expected[table.heading], [column for column in table.columns if column in chosen])
     return {column: value for column, value in found.items() if value != expected[column]}
 

@@ -142,7 +142,7 @@ def fixed_adaptations(scheme: Scheme) -> tuple[Any, ...]:
     return tuple(adaptation._replace(step_size=size, factor=FACTOR) for adaptation in scheme.start(2, 0))
 
 
-def z_score(scheme: Scheme, replicates: int = 2800, repeats: int = 3, seed: int = 1) -> float:
+def z_score(scheme: Scheme, replicates: int, repeats: int = 3, seed: int = 1) -> float:
     """Return the largest change that some iterations make to a mean, in standard errors; see `largest_change`."""
     rng = np.random.default_rng(seed)
     adaptations = fixed_adaptations(scheme)
