@@ -140,7 +140,7 @@ def test_chosen_particle_approaches_the_posterior(start):
     assert standard_errors_from(second, variance) < 4.0
 
 
-def conditional_batches(estimator: AnnealedImportanceSampling, steps: int = 12_000) -> np.ndarray:
+def conditional_batches(estimator: AnnealedImportanceSampling, steps: int = 4000) -> np.ndarray:
     likelihood, q, _, _ = one_site_posterior()
     rng = np.random.default_rng(4)
     f = q.sample(rng, 1)[0]
