@@ -45,9 +45,9 @@ def one_vector():
 def test_estimate_is_unbiased(settings):
     q, likelihood, truth = one_vector()
     estimator, rng = SequentialSampling(*settings), np.random.default_rng(1)
-    logs = np.array([estimator.estimate(rng, q, likelihood).log_evidence for _ in range(700)])
+    logs = np.array([estimator.estimate(rng, q, likelihood).log_evidence for _ in range(400)])
     assert standard_errors_from(np.exp(logs - truth), 1.0) < 4.0
-    assert np.exp(logs - truth).std() / np.sqrt(700) < 0.05
+    assert np.exp(logs - truth).std() / np.sqrt(400) < 0.05
 
 
 def evidence(estimator, repetitions: int, seed: int = 2) -> np.ndarray:
