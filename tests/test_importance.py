@@ -2,9 +2,6 @@
 
 from __future__ import annotations
 
-import multiprocessing
-from concurrent.futures import ProcessPoolExecutor
-
 import numpy as np
 import pymc as pm
 import pytest
@@ -17,6 +14,7 @@ from pmgp.interface.importance.sampling import target_of
 from pmgp.interface.importance.targets import MarginalTarget
 from pmgp.interface.importance.trust import trust_in
 from tests.finite_differences import central_differences
+from tests.sampling.workers import pool
 from tests.steps.test_contract import FAST
 from tests.truths import ScaledLowRank
 
@@ -221,7 +219,7 @@ def test_all_variables_are_in_the_trace_with_their_dimensions(latent):
 
 @pytest.mark.slow
 def test_other_processes_give_the_same_draws(problem, latent):
-    with ProcessPoolExecutor(2, mp_context=multiprocessing.get_context("spawn")) as executor:
+    with pool(2) as executor:
         again = pmgp.importance(scaled(problem), draws=400, random_seed=2, executor=executor, **QUIETLY)
     assert_array_equal(again["importance"]["log_weight"], latent["importance"]["log_weight"])
     assert_array_equal(again["posterior"]["f"], latent["posterior"]["f"])

@@ -2,6 +2,8 @@
 
 from __future__ import annotations
 
+from functools import cache
+
 import numpy as np
 import pymc as pm
 import pytest
@@ -10,6 +12,7 @@ from numpy.testing import assert_allclose
 import pmgp
 from pmgp.core.gaussians.sites import SiteApproximation
 from pmgp.interface.maximum import TIGHT, Objective
+from pmgp.interface.model.latent_gaussian import LatentGaussianModel
 from pmgp.interface.model.points import value_point
 from pmgp.interface.model.taking_apart import take_apart
 from tests.steps.test_contract import FAST
@@ -38,6 +41,12 @@ def noisy_model(X, y) -> pm.Model:
     return model
 
 
+@cache
+def parts_of(model: pm.Model) -> LatentGaussianModel:
+    """What several tests take a model apart for, whose functions are compiled once."""
+    return take_apart(model, compile_kwargs=FAST)
+
+
 MODELS = {"isotropic": None, "ard": ard_model, "noisy": noisy_model}
 
 
@@ -50,7 +59,7 @@ def model(request, probit_model, binary_data):
 @pytest.mark.parametrize("prior", [True, False])
 @pytest.mark.parametrize("name", TIGHT)
 def test_the_gradient_is_that_of_the_objective(model, name, prior):
-    parts = take_apart(model, compile_kwargs=FAST)
+    parts = parts_of(model)
     objective = Objective(model, parts, TIGHT[name], prior)
     theta = np.linspace(-0.3, 0.6, parts.dimension)
     _, gradient = objective(theta)
@@ -63,21 +72,27 @@ def test_the_gradient_is_that_of_the_objective(model, name, prior):
 @pytest.mark.parametrize("name", TIGHT)
 def test_the_prior_leaves_the_jacobian_out(probit_model, name):
     """As pymc.find_MAP: the density of Gamma(2, 1) at the length-scale itself."""
-    parts = take_apart(probit_model, compile_kwargs=FAST)
+    parts = parts_of(probit_model)
     theta = np.log([1.7, 3.0])
     with_prior, without = (Objective(probit_model, parts, TIGHT[name], prior)(theta)[0] for prior in (True, False))
     densities = pm.logp(pm.Gamma.dist([2, 2], [1, 0.5]), np.array([1.7, 3.0])).eval()
     assert with_prior - without == pytest.approx(densities.sum(), abs=1e-8)
 
 
+@pytest.fixture(scope="module")
+def found_by(probit_model):
+    """Return the maximum by each approximation."""
+    return cache(lambda name: pmgp.find_map(probit_model, approximation=name, compile_kwargs=FAST))
+
+
 @pytest.mark.full
 @pytest.mark.parametrize("approximation", ["ep", "laplace"])
-def test_it_finds_a_maximum(probit_model, approximation):
-    found = pmgp.find_map(probit_model, approximation=approximation, compile_kwargs=FAST)
+def test_it_finds_a_maximum(probit_model, found_by, approximation):
+    found = found_by(approximation)
     assert found.converged
     assert set(found.point) == {"lengthscale", "variance", "f"}
     assert_allclose(found.point["f"], found.approximation.mean)
-    parts = take_apart(probit_model, compile_kwargs=FAST)
+    parts = parts_of(probit_model)
     objective = Objective(probit_model, parts, TIGHT[approximation], True)
     theta = np.log([found.point["lengthscale"], found.point["variance"]])
     value, gradient = objective(theta)
@@ -88,17 +103,17 @@ def test_it_finds_a_maximum(probit_model, approximation):
 
 
 @pytest.mark.full
-def test_different_starts_lead_to_one_maximum(probit_model):
+def test_different_starts_lead_to_one_maximum(probit_model, found_by):
     far = pmgp.find_map(probit_model, start={"lengthscale": 4.0, "variance_log__": 2.0}, compile_kwargs=FAST)
-    near = pmgp.find_map(probit_model, compile_kwargs=FAST)
+    near = found_by("ep")
     assert_allclose(far.point["variance"], near.point["variance"], rtol=5e-3)
     assert_allclose(far.point["lengthscale"], near.point["lengthscale"], rtol=5e-3)
 
 
 @pytest.mark.full
-def test_without_the_prior_the_evidence_is_larger(probit_model):
+def test_without_the_prior_the_evidence_is_larger(probit_model, found_by):
     type_two = pmgp.find_map(probit_model, prior=False, compile_kwargs=FAST)
-    assert type_two.log_evidence > pmgp.find_map(probit_model, compile_kwargs=FAST).log_evidence
+    assert type_two.log_evidence > found_by("ep").log_evidence
 
 
 @pytest.mark.full
@@ -145,7 +160,7 @@ def test_several_latent_vectors_have_a_maximum(build, name, shapes, binary_data)
     assert found.converged
     assert {variable: found.point[variable].shape for variable in shapes} == shapes
     assert_allclose(np.concatenate([found.point[variable].ravel() for variable in shapes]), found.approximation.mean)
-    objective = Objective(model, take_apart(model, compile_kwargs=FAST), TIGHT[name], True)
+    objective = Objective(model, parts_of(model), TIGHT[name], True)
     theta = objective.parts.ravel(value_point(model, {v.name: found.point[v.name] for v in objective_variables(model)}))
     best = objective(theta)[0]
     assert best == pytest.approx(found.log_evidence + found.log_prior, abs=1e-6)

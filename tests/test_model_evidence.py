@@ -12,7 +12,6 @@ import pytest
 import xarray as xr
 from numpy.testing import assert_allclose, assert_array_equal
 from scipy.special import logsumexp
-from scipy.stats import binom
 
 import pmgp
 from pmgp.core.importance import StudentMixture, fitted, log_mean
@@ -66,17 +65,20 @@ def test_it_is_within_its_error_of_the_truth(problem, model, idata, approximatio
 
 @pytest.mark.slow
 def test_the_standard_error_covers_in_repetition(problem, model):
-    """Each repetition has a chain of its own; the bounds are those of a binomial, passed once in a thousand times."""
-    truth, inside = problem.log_evidence, 0
+    """Each repetition has a chain of its own; the mean size of a normal error is known, and how it varies.
+
+    The bound is passed once in a thousand times. Few errors that are large move it little, and it tells a wrong error
+    from a right one with fewer repetitions than a count of those below one.
+    """
+    errors = []
     rng = np.random.default_rng(2)
     with warnings.catch_warnings():
         warnings.filterwarnings("ignore", ".*they cannot be trusted")
-        for seed in range(100):
+        for seed in range(40):
             idata = posterior(scale=problem.posterior_scales(rng, 100))
             found = pmgp.evidence(idata, model=model, draws=100, random_seed=seed, **SETTINGS)
-            inside += abs(found.log_evidence - truth) < found.standard_error
-    low, high = binom.ppf([0.0005, 0.9995], 100, 0.683)
-    assert low <= inside <= high
+            errors.append(abs(found.log_evidence - problem.log_evidence) / found.standard_error)
+    assert abs(np.mean(errors) - np.sqrt(2.0 / np.pi)) < 3.3 * np.sqrt((1.0 - 2.0 / np.pi) / len(errors))
 
 
 @pytest.mark.full
@@ -97,20 +99,20 @@ def test_without_one_of_the_densities_it_fails(problem, model, idata, omitted, m
 @pytest.mark.full
 def test_the_evidence_of_all_labelings_sums_to_one():
     """One proposal serves for all of them: the draws it is fitted to decide its precision alone."""
-    X = np.linspace(-1.0, 1.0, 6)[:, None]
+    X = np.linspace(-1.0, 1.0, 4)[:, None]
     rng = np.random.default_rng(4)
     idata = posterior(lengthscale=rng.gamma(2.0, 1.0, 200), variance=rng.gamma(2.0, 2.0, 200))
     with pm.Model() as model:
-        labels = pm.Data("labels", np.zeros(6, dtype=int))
+        labels = pm.Data("labels", np.zeros(4, dtype=int))
         kernel = pm.Gamma("variance", 2, 0.5) * pm.gp.cov.ExpQuad(1, ls=pm.Gamma("lengthscale", 2, 1))
         f = pm.gp.Latent(cov_func=kernel).prior("f", X=X, reparameterize=False)
         pmgp.BernoulliProbit("y", f, observed=labels)
     found = []
     with warnings.catch_warnings():
         warnings.filterwarnings("ignore", ".*they cannot be trusted")
-        for seed, one in enumerate(itertools.product([0, 1], repeat=6)):
+        for seed, one in enumerate(itertools.product([0, 1], repeat=4)):
             pm.set_data({"labels": np.array(one)}, model=model)
-            found.append(pmgp.evidence(idata, model=model, draws=100, random_seed=seed, **SETTINGS))
+            found.append(pmgp.evidence(idata, model=model, draws=200, random_seed=seed, **SETTINGS))
     probabilities = np.exp([one.log_evidence for one in found])
     error = np.sqrt(np.square(probabilities * [one.standard_error for one in found]).sum())
     assert error < 0.02

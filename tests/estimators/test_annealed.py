@@ -20,6 +20,8 @@ from tests.truths import low_rank_problem, posterior_by_summation, standard_erro
 
 both_starts = pytest.mark.parametrize("start", ["approximation", "prior"])
 FEW = (0.0, 0.01, 0.1, 0.4, 1.0)
+# So far apart that weights are uneven, and a path up differs from one down.
+UNEVEN = (0.0, 0.05, 1.0)
 # From the prior the weights need more steps to be light-tailed enough for a test by standard errors.
 MANY = tuple(np.concatenate([[0.0], np.geomspace(0.002, 1.0, 60)]))
 
@@ -140,7 +142,7 @@ def test_chosen_particle_approaches_the_posterior(start):
     assert standard_errors_from(second, variance) < 4.0
 
 
-def conditional_batches(estimator: AnnealedImportanceSampling, steps: int = 12_000) -> np.ndarray:
+def conditional_batches(estimator: AnnealedImportanceSampling, steps: int = 6000) -> np.ndarray:
     likelihood, q, _, _ = one_site_posterior()
     rng = np.random.default_rng(4)
     f = q.sample(rng, 1)[0]
@@ -154,9 +156,9 @@ def conditional_batches(estimator: AnnealedImportanceSampling, steps: int = 12_0
 @pytest.mark.slow
 @both_starts
 def test_conditional_estimates_leave_the_posterior_invariant(start):
-    """With three temperatures, so that weights are uneven and an error in the retained particle's would show."""
+    """With weights so uneven that an error in the retained particle's would show."""
     _, _, mean, variance = one_site_posterior()
-    batches = conditional_batches(AnnealedImportanceSampling(start, (0.0, 0.3, 1.0), draws=2))
+    batches = conditional_batches(AnnealedImportanceSampling(start, UNEVEN, draws=2))
     assert standard_errors_from(batches.mean(axis=1), mean) < 4.0
     assert standard_errors_from(((batches - mean) ** 2).mean(axis=1), variance) < 4.0
 
@@ -176,7 +178,7 @@ def test_conditional_estimates_that_forget_the_retained_particle_are_rejected(mo
 
     monkeypatch.setattr(AnnealedImportanceSampling, "estimate_given", forget)
     _, _, mean, _ = one_site_posterior()
-    batches = conditional_batches(AnnealedImportanceSampling("prior", (0.0, 0.3, 1.0), draws=2))
+    batches = conditional_batches(AnnealedImportanceSampling("prior", UNEVEN, draws=2))
     assert standard_errors_from(batches.mean(axis=1), mean) > 6.0
 
 
@@ -190,7 +192,7 @@ def test_a_retained_particle_whose_path_runs_the_wrong_way_is_rejected(monkeypat
 
     monkeypatch.setattr(annealed, "_annealed", upwards)
     _, _, mean, variance = one_site_posterior()
-    batches = conditional_batches(AnnealedImportanceSampling("prior", (0.0, 0.3, 1.0), draws=2), 40_000)
+    batches = conditional_batches(AnnealedImportanceSampling("prior", UNEVEN, draws=2))
     errors = [(batches.mean(axis=1), mean), (((batches - mean) ** 2).mean(axis=1), variance)]
     assert max(standard_errors_from(*each) for each in errors) > 6.0
 

@@ -45,7 +45,7 @@ def ratios(estimator: Estimator, problem, approximation, repetitions: int, seed:
 @pytest.mark.parametrize("approximation", [Laplace(), ExpectationPropagation()], ids=["laplace", "ep"])
 @pytest.mark.parametrize(("n", "draws"), [(50, 1), (50, 16), (200, 4)])
 def test_the_estimate_is_unbiased(n, draws, approximation):
-    found = ratios(controlled.ControlVariate(draws), low_rank_problem(n), approximation, 2000)
+    found = ratios(controlled.ControlVariate(draws), low_rank_problem(n), approximation, 1000)
     assert standard_errors_from(found, 1.0) < 4.0
     assert found.std() / np.sqrt(len(found)) < 0.05
 
@@ -95,7 +95,7 @@ def errors(draws: np.ndarray) -> float:
     return max(*found, *(standard_errors_from(squares[:, site], variance[site]) for site in (0, 1)))
 
 
-def chain(estimator: Estimator, steps: int = 30_000, seed: int = 4) -> np.ndarray:
+def chain(estimator: Estimator, steps: int = 20_000, seed: int = 4) -> np.ndarray:
     """Draws of f from conditional estimates, each given the draw before: (batches, length, 2)."""
     rng = np.random.default_rng(seed)
     f, path = Q.sample(rng, 1)[0], np.empty((steps, 2))

@@ -201,7 +201,7 @@ def z_score(scheme: PseudoMarginalChain, steps: int, seed: int = 1, approximatio
 
 def change_score(
     scheme: PseudoMarginalChain | None = None,
-    replicates: int = 4500,
+    replicates: int = 2000,
     approximation: Approximation = DEFAULT,
     **settings,
 ) -> float:

@@ -224,7 +224,7 @@ def score(replicates: int, **settings) -> float:
 @pytest.mark.slow
 @pytest.mark.parametrize("delayed_acceptance", [True, False])
 def test_joint_distribution_is_kept(delayed_acceptance):
-    assert score(3000, delayed_acceptance=delayed_acceptance) < BOUND
+    assert score(1500, delayed_acceptance=delayed_acceptance) < BOUND
 
 
 @pytest.mark.full

@@ -57,11 +57,11 @@ def pseudo_marginal(crabs):
     with warnings.catch_warnings(), classifier(*crabs):
         warnings.simplefilter("ignore", UserWarning)
         return pm.sample(
-            2500, tune=500, chains=4, cores=2, step=pmgp.PseudoMarginal(), random_seed=1, progressbar=False
+            1250, tune=500, chains=4, cores=2, step=pmgp.PseudoMarginal(), random_seed=1, progressbar=False
         )
 
 
-def grid_moments(X: np.ndarray, y: np.ndarray, points: int = 25, draws: int = 500) -> dict[str, tuple[float, ...]]:
+def grid_moments(X: np.ndarray, y: np.ndarray, points: int = 25, draws: int = 250) -> dict[str, tuple[float, ...]]:
     """Moments of log theta on a grid, p(y|theta) estimated without bias at each of its points.
 
     The integration error of the grid is negligible; the noise of the estimates is measured by repeating the sum with

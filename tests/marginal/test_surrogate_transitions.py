@@ -56,7 +56,7 @@ class KeepsLearning:
         return self.last
 
 
-def score(approximation=HASTY, given=None, replicates: int = 3000, **settings) -> float:
+def score(approximation=HASTY, given=None, replicates: int = 1500, **settings) -> float:
     return largest_change(chain(**settings), given or frozen(predictor()), approximation, replicates)
 
 
@@ -70,7 +70,7 @@ def test_joint_distribution_is_kept(approximation):
 
 @pytest.mark.slow
 def test_joint_distribution_is_kept_with_several_trajectories():
-    assert score(transitions=3, replicates=1500) < BOUND
+    assert score(transitions=3, replicates=1000) < BOUND
 
 
 @pytest.mark.full

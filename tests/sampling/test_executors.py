@@ -269,7 +269,7 @@ def test_a_limit_below_the_time_between_two_writes_is_refused(sample):
 
 @pytest.mark.full
 def test_draws_survive_workers_that_are_killed_at_random_moments(sample, tmp_path):
-    assert with_kills(sample, tmp_path, kills=4, seed=1) == (set(), 4, 8 * PER_KILL)
+    assert with_kills(sample, tmp_path, kills=2, seed=1) == (set(), 2, 4 * PER_KILL)
 
 
 def test_what_makes_no_executor_is_refused(sample):

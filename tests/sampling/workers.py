@@ -23,11 +23,16 @@ PATIENCE = 120.0
 """Seconds after which a test gives up waiting."""
 
 
-def pool(workers: int = 1, **settings: Any) -> ProcessPoolExecutor:
-    """Workers that are forked from a process that has imported what they need, and has no threads."""
+def forkserver() -> Any:
+    """A context whose processes are forked from one that has imported what they need, and has no threads."""
     context = multiprocessing.get_context("forkserver")
     context.set_forkserver_preload(["pmgp.interface.sampling", "pmgp.interface.steps"])
-    return ProcessPoolExecutor(workers, mp_context=context, **settings)
+    return context
+
+
+def pool(workers: int = 1, **settings: Any) -> ProcessPoolExecutor:
+    """Workers of that context."""
+    return ProcessPoolExecutor(workers, mp_context=forkserver(), **settings)
 
 
 class Pools:
