@@ -11,7 +11,6 @@ import ast
 import re
 import subprocess
 import sys
-from functools import partial
 from graphlib import CycleError, TopologicalSorter
 from pathlib import Path
 
@@ -94,12 +93,12 @@ def import_order(root: Path) -> list[str]:
     return list(TopologicalSorter(graph).static_order())
 
 
-def loaded_by(statement: str) -> set[str]:
-    """Top-level modules that a fresh interpreter has loaded after a statement."""
-    code = f"import sys; {statement}; print(' '.join({{m.split('.')[0] for m in sys.modules}}))"
-    command = [sys.executable, "-c", code]
+def loaded_by(*statements: str) -> list[set[str]]:
+    """Top-level modules that a fresh interpreter has loaded after each of some statements, those before it included."""
+    after = "print(*{m.split('.')[0] for m in sys.modules})"
+    command = [sys.executable, "-c", "\n".join(["import sys", *(f"{one}; {after}" for one in statements)])]
     output = subprocess.run(command, check=True, capture_output=True, text=True, cwd=PACKAGE.parent)
-    return set(output.stdout.split())
+    return [set(line.split()) for line in output.stdout.splitlines()]
 
 
 @pytest.mark.parametrize("folder", FOLDERS, ids=lambda path: str(path.relative_to(PACKAGE)))
@@ -197,11 +196,38 @@ COMPILED = {"core.orthants.compiled", "core.orthants.compiled_normal"} | {
 COMPILED -= {"core.numerics.compiled.loading", "core.numerics.compiled.outcomes"}
 
 
+@pytest.fixture(scope="module")
+def loaded() -> list[set[str]]:
+    """What is loaded after the core, and after its compiled loops too."""
+    core = ", ".join(f"pmgp.{name_of(path)}" for path in CORE if name_of(path) not in COMPILED)
+    loops = ", ".join(f"pmgp.{name}" for name in sorted(COMPILED))
+    return loaded_by(f"import {core}", f"import {loops}")
+
+
+def test_importing_pmgp_alone_loads_neither():
+    [alone] = loaded_by("import pmgp")
+    assert "pmgp" in alone
+    assert not alone & {"pymc", "pytensor", "numpy"}
+
+
 @pytest.mark.full
-def test_the_core_imports_without_pymc():
-    loaded = loaded_by("import " + ", ".join(f"pmgp.{name_of(path)}" for path in CORE if name_of(path) not in COMPILED))
-    assert "pmgp" in loaded
-    assert not loaded & {"pymc", "pytensor", "numba", "arviz", "xarray"}
+def test_the_core_imports_without_pymc(loaded):
+    assert "numpy" in loaded[0]
+    assert not loaded[0] & {"pymc", "pytensor", "numba", "arviz", "xarray"}
+
+
+@pytest.mark.full
+def test_compiled_loops_need_no_pymc(loaded):
+    assert "numba" in loaded[1]
+    assert not loaded[1] & {"pymc", "pytensor", "arviz", "xarray"}
+
+
+@pytest.mark.full
+def test_what_samples_loads_no_arviz():
+    """It takes seconds, twice as many where JAX is, and each spawned worker would pay for it."""
+    [sampling] = loaded_by("import pmgp.interface.sampling, pmgp.gp, pmgp.steps")
+    assert "pymc" in sampling
+    assert not sampling & {"arviz", "matplotlib", "jax"}
 
 
 # Prints the modules that can be imported where there is no numba.
@@ -219,29 +245,11 @@ for name in sys.argv[1:]:
 
 
 def test_compiled_loops_need_numba():
-    names = [f"pmgp.{name}" for name in sorted(COMPILED)]
-    command = [sys.executable, "-c", WITHOUT_NUMBA]
-    run = partial(subprocess.run, check=True, capture_output=True, text=True, cwd=PACKAGE.parent)
-    assert run([*command, *names]).stdout.split() == []
-    # One that needs none is told from them.
-    assert run([*command, *names, "pmgp.core.numerics.linalg"]).stdout.split() == ["pmgp.core.numerics.linalg"]
-
-
-@pytest.mark.full
-def test_compiled_loops_need_no_pymc():
-    loaded = loaded_by("import " + ", ".join(f"pmgp.{name}" for name in sorted(COMPILED)))
-    assert "numba" in loaded
-    assert not loaded & {"pymc", "pytensor", "arviz", "xarray"}
-
-
-@pytest.mark.full
-def test_what_samples_loads_no_arviz():
-    """It takes seconds, twice as many where JAX is, and each spawned worker would pay for it."""
-    assert not loaded_by("import pmgp.interface.sampling, pmgp.gp, pmgp.steps") & {"arviz", "matplotlib", "jax"}
-
-
-def test_importing_pmgp_alone_loads_neither():
-    assert not loaded_by("import pmgp") & {"pymc", "pytensor", "numpy"}
+    """One module that needs none, and so can be imported, is told from them."""
+    other = "pmgp.core.numerics.linalg"
+    command = [sys.executable, "-c", WITHOUT_NUMBA, *(f"pmgp.{name}" for name in sorted(COMPILED)), other]
+    run = subprocess.run(command, check=True, capture_output=True, text=True, cwd=PACKAGE.parent)
+    assert run.stdout.split() == [other]
 
 
 @pytest.mark.parametrize("name", pmgp.__all__)

@@ -227,7 +227,7 @@ def test_confident_predictions_and_their_errors_are_counted():
 
 def fake(monkeypatch, quality: dict[str, float]) -> list[Unit]:
     """Classifiers that cost nothing: the truth, blurred more or less. Returns the list of what is run."""
-    monkeypatch.setattr(data, "load", lambda name: labeled(np.random.default_rng(1), 120, 1.0))
+    monkeypatch.setattr(data, "load", lambda name: labeled(np.random.default_rng(1), 70, 1.0))
     for name in CLASSIFIERS:
 
         def classify(rng, split, chain, name=name):

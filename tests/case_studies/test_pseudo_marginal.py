@@ -23,13 +23,13 @@ from case_studies.tools.samplers import Alternating, Marginal
 from case_studies.tools.scale import Scale
 from case_studies.tools.summary import rhat_columns
 from pmgp.core.approximations import ExpectationPropagation, Laplace
-from pmgp.core.estimators import ImportanceSampling
 from pmgp.core.latent_updates import EllipticalSliceUpdate
 from pmgp.core.marginal.evaluation import Evaluator
 from pmgp.core.numerics.ledger import counted
 from pmgp.core.theta_updates import schemes
 from pmgp.core.theta_updates.schemes import AncillaryScheme, SurrogateScheme
 from pmgp.core.theta_updates.surrogate import SurrogateDensity
+from tests.case_studies.grids import grid_means
 
 TINY = Scale("tiny", seed=3, chains=3, tune=20, draws=60, checkpoints=(20, 60), datasets=1)
 
@@ -73,23 +73,9 @@ def test_the_model_has_the_simulations_covariance_and_the_articles_priors(proble
 # ---- the plain sampler
 
 
-def grid_means(problem: Problem) -> np.ndarray:
-    """Posterior means of theta from a grid, with p(y|theta) by many importance samples."""
-    axes = np.linspace(-9.0, 6.0, 16), np.linspace(-8.0, 6.0, 15)
-    points = np.stack(np.meshgrid(*axes, indexing="ij"), axis=-1).reshape(-1, 2)
-    evaluate, rng = Evaluator(problem.model.parts, APPROXIMATIONS["EP"]), np.random.default_rng(4)
-    values = []
-    for theta in points:
-        ready = evaluate.prepare(evaluate(theta, None))
-        estimate = ImportanceSampling(400).estimate(rng, ready.approximation, ready.likelihood)
-        values.append(ready.log_prior + estimate.log_evidence)
-    weights = np.exp(np.array(values) - max(values))
-    return weights @ points / weights.sum()
-
-
 @pytest.fixture(scope="module")
 def expected(problem) -> np.ndarray:
-    return grid_means(problem)
+    return grid_means(problem.model.parts, np.linspace(-9.0, 6.0, 16), np.linspace(-8.0, 6.0, 15))
 
 
 def worst_z_score(problem: Problem, expected: np.ndarray, sampler) -> float:

@@ -71,10 +71,15 @@ def test_evidence_maximum_and_left_out_areas_are_those_of_the_dense_model(model,
     np.testing.assert_allclose(found.point["s"], expected.point["s"], atol=5e-3)
 
 
+@pytest.fixture(scope="module")
+def whole(model):
+    """A run that nothing stopped."""
+    return pmgp.sample(model, **SETTINGS, **QUIET)
+
+
 @pytest.mark.slow
 @pytest.mark.parametrize("iteration", [25, 75], ids=["tuning", "sampling"])
-def test_killed_runs_go_on_and_draw_the_same(iteration, model, tmp_path):
-    whole = pmgp.sample(model, **SETTINGS, **QUIET)
+def test_killed_runs_go_on_and_draw_the_same(iteration, model, whole, tmp_path):
     stored = {"out": tmp_path, "callback": kill_at(iteration, 1), "flush_every": 0.0}
     killed(lambda: pmgp.sample(model, **stored, **SETTINGS, **QUIET))
     assert_same_run(resumed(tmp_path, model), whole)

@@ -5,6 +5,8 @@ Some iterations from there must leave all moments (Gandy and Scott 2020).
 
 from __future__ import annotations
 
+from functools import cache
+
 import numpy as np
 import pymc as pm
 import pytest
@@ -19,7 +21,7 @@ from tests import mean_changes
 from tests.marginal.geweke import ready_point
 from tests.markov.test_geweke import LEARNED
 
-REPLICATES, BOUND = 400, 4.0
+REPLICATES, BOUND = 300, 4.0
 GROUPS, TIMES = 12, 8
 GROUP, TIME = np.arange(24) % GROUPS, np.arange(24) // 3
 
@@ -55,15 +57,20 @@ def statistics(theta: np.ndarray, x: np.ndarray, y: np.ndarray) -> np.ndarray:
     )
 
 
+@cache
+def draws() -> list[np.ndarray]:
+    """Logs of both scales, u, s and y, from which every chain begins."""
+    model = joint_model()
+    return pm.draw([model[name] for name in ("log_tau", "log_scale", "u", "s", "y")], REPLICATES, random_seed=1)
+
+
 def largest_change(estimator, spoil=lambda parts: None, iterations: int = 4) -> float:
     model, rows = joint_model(), []
-    names = ("log_tau", "log_scale", "u", "s", "y")
-    drawn = pm.draw([model[name] for name in names], REPLICATES, random_seed=1)
     scheme = PseudoMarginalChain(estimator, latent_moves=1, refresh_every=1)
     parts, rng, frozen = take_apart(model), np.random.default_rng(2), Frozen(LEARNED, None, estimator.draws)
     spoil(parts)
     evaluate = Evaluator(parts, Laplace(sweeps=0))
-    for log_tau, log_scale, u, s, y in zip(*drawn, strict=True):
+    for log_tau, log_scale, u, s, y in zip(*draws(), strict=True):
         model.set_data("counts", y)
         parts.model_likelihood._inner.functions.refresh_data()
         theta, x = np.array([log_tau, log_scale]), np.concatenate([u, s])

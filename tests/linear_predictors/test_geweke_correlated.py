@@ -2,6 +2,8 @@
 
 from __future__ import annotations
 
+from functools import cache
+
 import numpy as np
 import pymc as pm
 import pytest
@@ -18,7 +20,8 @@ from pmgp.interface.model.theta_maps import ThetaMap
 from tests import mean_changes
 from tests.marginal.geweke import ready_point
 
-REPLICATES, BOUND, GROUPS = 400, 4.0, 6
+REPLICATES, BOUND, GROUPS = {True: 400, False: 200}, 4.0, 6
+"""Replicates where effects are centered and where they are not; the twin of the latter is much further off."""
 GROUP, Z = np.arange(24) % GROUPS, np.linspace(-1.0, 1.5, 24)
 LEARNED = LearnedMixture.fixed(
     AdaptiveProposal(
@@ -57,13 +60,19 @@ def statistics(theta: np.ndarray, u: np.ndarray, y: np.ndarray, centered: bool) 
     return np.array([*theta, *theta**2, *of_u, product[0, 1] * theta[1], y @ eta, both[:, 1] @ eta[:GROUPS]])
 
 
+@cache
+def draws(centered: bool) -> list[np.ndarray]:
+    """The packed factor, u and y, from which every chain begins."""
+    model = joint_model(centered)
+    return pm.draw([model["chol"], model["u"], model["y"]], REPLICATES[centered], random_seed=1)
+
+
 def largest_change(centered: bool, iterations: int = 4) -> float:
     model, rows, estimator = joint_model(centered), [], PathSampling(3, width=2, threshold=1.0)
-    drawn = pm.draw([model["chol"], model["u"], model["y"]], REPLICATES, random_seed=1)
     scheme = PseudoMarginalChain(estimator, latent_moves=1, refresh_every=1)
     parts, rng, frozen = take_apart(model), np.random.default_rng(2), Frozen(LEARNED, None, estimator.draws)
     evaluate = Evaluator(parts, Laplace(sweeps=0))
-    for packed, u, y in zip(*drawn, strict=True):
+    for packed, u, y in zip(*draws(centered), strict=True):
         model.set_data("counts", y)
         parts.model_likelihood._inner.functions.refresh_data()
         theta = np.array([np.log(packed[0]), packed[1], np.log(packed[2])])

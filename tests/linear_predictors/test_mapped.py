@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from functools import cache
 from typing import Any, NamedTuple
 
 import numpy as np
@@ -89,7 +90,9 @@ class Case(NamedTuple):
     deviation: float
 
 
+@cache
 def case_of(form) -> Case:
+    """The case of a form, which several tests read."""
     with pm.Model() as model:
         eta = form()
         pm.Normal("y", eta, np.float64(0.5), observed=Y)
@@ -99,7 +102,7 @@ def case_of(form) -> Case:
     mean, deviation = (0.2, 1.5) if form is factor_last else (0.0, 1.0)
     return Case(
         take_apart(model),
-        model.compile_fn(graph, inputs=model.value_vars, on_unused_input="ignore"),
+        model.compile_fn(graph, inputs=model.value_vars, on_unused_input="ignore", mode="FAST_COMPILE"),
         point,
         mean,
         deviation,

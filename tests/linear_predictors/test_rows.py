@@ -2,6 +2,8 @@
 
 from __future__ import annotations
 
+from functools import cache
+
 import numpy as np
 import pandas as pd
 import pymc as pm
@@ -36,8 +38,10 @@ def model_of_rows(series: str = "walk") -> pm.Model:
     return model
 
 
-def draws_of(model: pm.Model) -> xr.DataTree:
+@cache
+def draws_of(series: str = "walk") -> xr.DataTree:
     """Draws from the prior in place of a posterior: predictions are the same function of them."""
+    model = model_of_rows(series)
     drawn = pm.draw(model.free_RVs, DRAWS, random_seed=1)
     shapes = {rv.name: ("chain", "draw", *model.named_vars_to_dims.get(rv.name, ())) for rv in model.free_RVs}
     values = {rv.name: (shapes[rv.name], one[None]) for rv, one in zip(model.free_RVs, drawn, strict=True)}
@@ -66,7 +70,7 @@ def expected(posterior: xr.Dataset, rho: np.ndarray) -> tuple[np.ndarray, np.nda
 
 def difference(series: str) -> float:
     model = model_of_rows(series)
-    idata = draws_of(model)
+    idata = draws_of(series)
     with_new_rows(model)
     posterior = idata["posterior"].to_dataset()
     rho = posterior["rho"].to_numpy()[0] if series == "regression" else np.ones(DRAWS)
@@ -107,7 +111,7 @@ COMBINATIONS = {
 def deviation_of_draws(series: str, rows: tuple[list[int], list[int]]) -> float:
     """The largest difference of first and second moments of drawn predictors from those by algebra, in its errors."""
     model, count = model_of_rows(series), 400
-    idata = draws_of(model)
+    idata = draws_of(series)
     posterior = idata["posterior"].to_dataset().isel(draw=[0] * count).assign_coords(draw=np.arange(count))
     model.set_dim("group", GROUPS + 2, coord_values=[*"abcd", "new", "other"])
     model.set_dim("time", TIMES + 2, coord_values=np.arange(TIMES + 2))
@@ -178,7 +182,7 @@ def test_a_series_alone_goes_on():
 @pytest.mark.full
 def test_what_has_no_prediction_is_refused_in_words():
     model = model_of_rows()
-    idata = draws_of(model)
+    idata = draws_of()
     with pytest.raises(ModelError, match=r"Xnew cannot be given.*pm\.set_data.*leave Xnew out"):
         pmgp.predict(idata, np.ones((3, 1)), model=model)
     for wrong in ({"at": {"z": 1.0}}, {"gp": model}):

@@ -184,25 +184,30 @@ FORMS = {"chain": lambda: prior_of(4, 0.8, 1.0), "sparse": lambda: as_sparse(pri
 ALWAYS = PathSampling(4, width=1, threshold=1.0)
 
 
+SOME, MANY = 1500, 3000
+"""Draws that show the changes by most twins, and those by the one that changes least."""
+
+
 @pytest.mark.slow
-@pytest.mark.parametrize("form", FORMS.values(), ids=FORMS)
+@pytest.mark.parametrize("form", FORMS)
 @pytest.mark.parametrize("estimator", [ALWAYS, PathSampling(4, width=2), ImportanceSampling(4)], ids=repr)
 def test_estimates_given_a_draw_leave_its_distribution(form, estimator):
-    assert changes(form(), estimator, 3000) < 4.0
+    number = MANY if estimator is ALWAYS and form == "chain" else SOME
+    assert changes(FORMS[form](), estimator, number) < 4.0
 
 
 @pytest.mark.slow
 @pytest.mark.parametrize(
-    ("form", "twin"),
+    ("form", "twin", "number"),
     [
-        ("chain", ForgettingChain),
-        ("sparse", ForgettingSparse),
-        ("chain", RootlessChain),
-        ("chain", BlindChain),
+        ("chain", ForgettingChain, SOME),
+        ("sparse", ForgettingSparse, SOME),
+        ("chain", RootlessChain, SOME),
+        ("chain", BlindChain, MANY),
     ],
 )
-def test_broken_twins_change_it(form, twin):
-    assert changes(with_walk(FORMS[form](), twin), ALWAYS, 3000) > 6.0
+def test_broken_twins_change_it(form, twin, number):
+    assert changes(with_walk(FORMS[form](), twin), ALWAYS, number) > 6.0
 
 
 def test_retained_paths_find_other_ancestors():

@@ -9,6 +9,8 @@ import pymc as pm
 import pytest
 
 import pmgp
+from case_studies.sparse.replicas import Replica
+from case_studies.sparse.tempering import SparseTempering
 from pmgp.core.inducing import GaussianFit, ModeSearch, ThetaDensity
 from tests.sparse.problems import COUNTS, LABELS, TARGETS, X, gaussian, hyperparameters, poisson, probit, sparse
 from tests.theta_updates import agreement
@@ -73,15 +75,21 @@ MODELS = {
 @pytest.mark.full
 @pytest.mark.parametrize("name", MODELS)
 def test_parts_add_up_to_the_model_s_own_log_density(name, rng):
-    """In v, and in w with the Jacobian of its coordinates."""
+    """In v, and in w with the Jacobian of its coordinates; the study's tempering has parts of its own."""
     model = MODELS[name]()
     step, whole = pmgp.steps.SparseGibbs(model=model), pmgp.steps.SparseHMC(model=model)
+    tempering = SparseTempering(model=model)
     for _ in range(3):
         theta = 0.5 * rng.standard_normal(step._theta_dimension)
         known, v = known_at(step, theta), rng.standard_normal(step.function.shape)
         expected = whole.function(whole._vector(step._moved(theta, v)))[0]
         w = known.fit.whitened(v)
         np.testing.assert_allclose(known.log_density(w) - known.fit.log_jacobian - normalizer(v), expected, rtol=1e-9)
+        expected = whole.function(whole._vector(tempering._moved(theta, v)))[0]
+        at = tempering.function.known_at(theta)
+        found = Replica.of(theta, v, at).log_density(1.0) - normalizer(v)
+        np.testing.assert_allclose(found, expected, rtol=1e-8)
+        np.testing.assert_allclose(at.whitened(at.inducing(v)), v, atol=1e-8)
 
 
 def normalizer(v):

@@ -17,7 +17,7 @@ from case_studies.sparse.tempering import SparseTempering
 from pmgp.interface.sampling.plain import from_bytes, to_bytes
 from tests.confirmation import confirmed
 from tests.sparse.problems import COUNTS, X, hyperparameters, poisson, sparse
-from tests.sparse.test_gibbs import MODELS, chain, normalizer
+from tests.sparse.test_gibbs import chain
 from tests.theta_updates import agreement
 
 Z = X[::3]
@@ -106,22 +106,7 @@ def test_labels_and_inputs_change_together():
         step.setup_chain(np.random.default_rng(0), 0, 1)
 
 
-# The target
-
-
-@pytest.mark.full
-@pytest.mark.parametrize("name", MODELS)
-def test_parts_add_up_to_the_model_s_own_log_density(name, rng):
-    model = MODELS[name]()
-    step, whole = SparseTempering(model=model), pmgp.steps.SparseHMC(model=model)
-    for _ in range(3):
-        v = rng.standard_normal(step.function.shape)
-        theta = 0.5 * rng.standard_normal(step.dimension - v.size)
-        expected = whole.function(whole._vector(step._moved(theta, v)))[0]
-        at = step.function.known_at(theta)
-        found = replicas.Replica.of(theta, v, at).log_density(1.0) - normalizer(v)
-        np.testing.assert_allclose(found, expected, rtol=1e-8)
-        np.testing.assert_allclose(at.whitened(at.inducing(v)), v, atol=1e-8)
+# The target; its parts are compared with the whole in `test_gibbs.py`
 
 
 @cache

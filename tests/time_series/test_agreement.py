@@ -44,7 +44,7 @@ def filtered(y: np.ndarray, rho: float, sigma: float, states: int = 300) -> tupl
     return total, float(weights @ grid)
 
 
-def posterior_moments(y: np.ndarray, points: int = 28) -> dict[str, float]:
+def posterior_moments(y: np.ndarray, points: int = 16) -> dict[str, float]:
     """Means of hyper-parameters and of the last value, by Gauss-Legendre nodes of the former."""
     nodes, weights = np.polynomial.legendre.leggauss(points)
     rhos, sigmas = 0.025 + 0.925 * nodes, 0.7505 + 0.7495 * nodes

@@ -6,6 +6,7 @@ Some iterations from there must leave all moments (Gandy and Scott 2020).
 from __future__ import annotations
 
 from dataclasses import replace
+from functools import cache
 
 import numpy as np
 import pymc as pm
@@ -41,13 +42,19 @@ def statistics(theta: np.ndarray, f: np.ndarray, y: np.ndarray) -> np.ndarray:
     return np.array([*theta, *theta**2, theta[0] * theta[1], f[0], f[0] ** 2, f.mean(), f @ f, f[1:] @ f[:-1], y @ f])
 
 
+@cache
+def draws() -> list[np.ndarray]:
+    """Rho, the log of the scale, x and y, from which every chain begins."""
+    model = joint_model()
+    return pm.draw([model[name] for name in ("rho", "log_scale", "x", "y")], REPLICATES, random_seed=1)
+
+
 def largest_change(estimator, iterations: int = 3) -> float:
     model, rows = joint_model(), []
-    drawn = pm.draw([model[name] for name in ("rho", "log_scale", "x", "y")], REPLICATES, random_seed=1)
     scheme = PseudoMarginalChain(estimator, latent_moves=1, refresh_every=2)
     parts, rng, frozen = take_apart(model), np.random.default_rng(2), Frozen(LEARNED, None, estimator.draws)
     evaluate = Evaluator(parts, Laplace(sweeps=0))
-    for rho, log_scale, f, y in zip(*drawn, strict=True):
+    for rho, log_scale, f, y in zip(*draws(), strict=True):
         model.set_data("counts", y)
         parts.refresh_data()
         theta = np.array([rho, log_scale])
