@@ -15,23 +15,24 @@ class GivenElements:
     """The joint density as a function of the elements of theta that move.
 
     `model`: model of the whole theta; `moved` (dimension,) of int: the elements that move; `theta`: a complete theta,
-    which gives the other elements.
+    which gives the other elements; `units` (dimension,): units of those that move, powers of two.
     """
 
     def __init__(self, model: DifferentiableMarginal, moved: np.ndarray, theta: np.ndarray) -> None:
         self.model = model
         self.moved = moved
         self.theta = theta
+        self.units = np.ones(len(moved))
 
     def whole(self, theta: np.ndarray) -> np.ndarray:
         """Return theta with the given elements and those that move."""
         whole = self.theta.copy()
-        whole[self.moved] = theta
+        whole[self.moved] = self.units * theta
         return whole
 
-    def gives(self, theta: np.ndarray) -> bool:
-        """Return whether a complete theta has the given elements."""
-        return np.array_equal(theta, self.whole(theta[self.moved]))
+    def part(self, theta: np.ndarray) -> np.ndarray:
+        """Return the elements of a complete theta that move, in their units."""
+        return theta[self.moved] / self.units
 
     def log_prior(self, theta: np.ndarray) -> float:
         """Return the log of the prior density, up to a constant."""
@@ -52,8 +53,9 @@ class GivenElements:
 
     def log_prior_gradient(self, theta: np.ndarray) -> np.ndarray:
         """Return the gradient of the log-prior: (dimension,)."""
-        return self.model.log_prior_gradient(self.whole(theta))[self.moved]
+        return self.units * self.model.log_prior_gradient(self.whole(theta))[self.moved]
 
     def covariance_pullback(self, theta: np.ndarray, covariance_bar: np.ndarray, mean_bar: np.ndarray) -> np.ndarray:
         """Return the gradient of <covariance_bar, K> + mean_bar' m: (dimension,)."""
-        return self.model.covariance_pullback(self.whole(theta), covariance_bar, mean_bar)[self.moved]
+        gradient = self.model.covariance_pullback(self.whole(theta), covariance_bar, mean_bar)
+        return self.units * gradient[self.moved]

@@ -23,7 +23,7 @@ from pmgp.interface.executors import Executors
 from pmgp.interface.graphs.compilation import INTERPRETED
 from pmgp.interface.importance.proper_prior import improper
 from pmgp.interface.importance.proposals import proposal_at_maxima
-from pmgp.interface.importance.targets import LatentTarget, MarginalTarget, Target
+from pmgp.interface.importance.targets import LatentTarget, MarginalTarget, Target, in_units
 from pmgp.interface.importance.trust import FEWEST, WORTH_EACH, Trust
 from pmgp.interface.importance.weighing import Weighing
 from pmgp.interface.maximum import TIGHT
@@ -183,6 +183,7 @@ def begun(
     """Find the maxima, around which draws can be weighed; see `importance` for the arguments."""
     rng = np.random.default_rng(random_seed)
     with threads_limited(suitable_threads(target.size)):
+        target = in_units(target)
         # Draws from the proposal do not depend on how many climbs there were.
         [own] = rng.spawn(1)
         proposal = proposal_at_maxima(model, target, start, own, climbs, compile_kwargs, progressbar)
@@ -216,6 +217,7 @@ def tree_of(model: pm.Model, weighing: Weighing, trust: Trust) -> xr.DataTree:
     if imputation is not None:
         seeds = weighing.rng.integers(2**63, size=len(points))
         points = [p | imputation.drawn(np.random.default_rng(s), p) for p, s in zip(points, seeds, strict=True)]
+    theta = weighing.target.units * theta
     return _tree(model, points, theta, weighing.log_weights, _attributes(model, weighing, trust))
 
 

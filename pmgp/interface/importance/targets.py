@@ -11,8 +11,10 @@ import numpy as np
 import pymc as pm
 from pytensor.tensor.variable import TensorVariable
 
+from pmgp.core.adaptation.units import units
 from pmgp.core.approximations import Approximation, Differentiable
 from pmgp.core.estimators import Estimator
+from pmgp.core.importance import Density
 from pmgp.core.marginal.evaluation import Evaluator
 from pmgp.core.marginal.evidence_gradient import screen_gradient
 from pmgp.interface.importance.estimates import Estimates
@@ -40,11 +42,17 @@ class Weighed(NamedTuple):
 class Target(Protocol):
     """A posterior of theta, on the unconstrained scale.
 
-    `size` is the number of rows of the covariance, and `imputation` draws missing observations, if there are any.
+    `size` is the number of rows of the covariance, `imputation` draws missing observations, if there are any, and
+    theta is measured in `units`; at the model's initial point it is `initial`, both (dimension,).
     """
 
     size: int
     imputation: Imputation | None
+    initial: np.ndarray
+    units: np.ndarray
+
+    def log_prior(self, theta: np.ndarray) -> float:
+        """Return log p(theta), minus infinity where it is zero."""
 
     def density(self, theta: np.ndarray) -> tuple[float, np.ndarray]:
         """Return log p(theta) p(y|theta), perhaps approximate, and its gradient; not finite for zero densities."""
@@ -86,6 +94,11 @@ class LatentTarget:
         self._evaluate = Evaluator(self._estimates.model, smooth)
         self.size = parts.initial_moments[0].size
         self.imputation = parts.imputation
+        self.initial, self.units = parts.initial_theta, np.ones(parts.dimension)
+
+    def log_prior(self, theta: np.ndarray) -> float:
+        """Return log p(theta)."""
+        return self._estimates.model.log_prior(theta)
 
     def density(self, theta: np.ndarray) -> tuple[float, np.ndarray]:
         """Return the log of p(theta) and the approximate p(y|theta), with its gradient."""
@@ -136,9 +149,14 @@ class MarginalTarget:
         self.imputation: Imputation | None = None
         parts = observed_normal(model, observed, compile_kwargs)
         self.theta, self._theta_prior = parts.theta, parts.theta_prior
+        self.initial, self.units = self.theta.initial, np.ones(self.theta.dimension)
         self._evidence = matrices.evidence(str(observed.name), parts)
         self.by_numpy, self.size = isinstance(matrices, NumpyMatrices), len(parts.y)
         self._climbed = self._evidence if self.size < MANY else self._evidence.probed()
+
+    def log_prior(self, theta: np.ndarray) -> float:
+        """Return log p(theta)."""
+        return self._theta_prior(theta)
 
     def density(self, theta: np.ndarray) -> tuple[float, np.ndarray]:
         """Return log p(theta) p(y|theta), with its gradient."""
@@ -168,3 +186,53 @@ class MarginalTarget:
     def ravel(self, point: dict[str, np.ndarray]) -> np.ndarray:
         """Return theta from a point of the model."""
         return self.theta.ravel(point)
+
+
+class TargetInUnits:
+    """A posterior of theta divided by units, (dimension,).
+
+    Where a hyper-parameter is measured in thousands or thousandths, proposals and differences of gradients need this.
+    """
+
+    def __init__(self, target: Target, units: np.ndarray) -> None:
+        self._target, self.units, self._log_volume = target, units, float(np.log(units).sum())
+        self.size, self.imputation, self.initial = target.size, target.imputation, target.initial / units
+
+    def log_prior(self, theta: np.ndarray) -> float:
+        """Return the log of the prior density."""
+        return self._target.log_prior(self.units * theta) + self._log_volume
+
+    def density(self, theta: np.ndarray) -> tuple[float, np.ndarray]:
+        """Return the log-density, with its gradient."""
+        return self._in_units(self._target.density, theta)
+
+    def climbed(self, theta: np.ndarray) -> tuple[float, np.ndarray]:
+        """Return the log-density with a gradient that may be an estimate."""
+        return self._in_units(self._target.climbed, theta)
+
+    def _in_units(self, density: Density, theta: np.ndarray) -> tuple[float, np.ndarray]:
+        value, gradient = density(self.units * theta)
+        return value + self._log_volume, self.units * gradient
+
+    def value(self, theta: np.ndarray) -> float:
+        """Return the log-density alone."""
+        return self._target.value(self.units * theta) + self._log_volume
+
+    def weighed(self, rng: np.random.Generator, theta: np.ndarray) -> Weighed:
+        """Weigh theta with an unbiased estimate."""
+        found = self._target.weighed(rng, self.units * theta)
+        return found._replace(log_joint=found.log_joint + self._log_volume)
+
+    def unravel(self, theta: np.ndarray, f: np.ndarray | None) -> dict[str, np.ndarray]:
+        """Return the values of the model's value variables by name."""
+        return self._target.unravel(self.units * theta, f)
+
+    def ravel(self, point: dict[str, np.ndarray]) -> np.ndarray:
+        """Return theta in its units from a point of the model."""
+        return self._target.ravel(point) / self.units
+
+
+def in_units(target: Target) -> Target:
+    """Return a target in which no hyper-parameter is far wider or narrower than one."""
+    found = units(target.log_prior, target.value, target.initial)
+    return target if (found == 1.0).all() else TargetInUnits(target, found)

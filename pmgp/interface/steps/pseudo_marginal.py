@@ -13,6 +13,7 @@ from pymc.step_methods.compound import StepMethodState
 from pymc.step_methods.state import dataclass_state
 
 from pmgp.core.adaptation.mode_prediction import Predictor
+from pmgp.core.adaptation.units import units
 from pmgp.core.approximations import Approximation, Laplace
 from pmgp.core.estimators import ApproximateEvidence, Estimator
 from pmgp.core.marginal.calibration import LARGE_SPREAD
@@ -203,7 +204,8 @@ class PseudoMarginal(EvidenceProgress, GaussianProcessStep):
         if (unclear := unidentified(pm.modelcontext(others.get("model")), self.latent_model)) is not None:
             warnings.warn(unclear, stacklevel=2)
         self.approximation = chosen_approximation(approximation, self.latent_model)
-        target = self._computed if self._moves_all else self._moving
+        self._moving.units = self._units()
+        target = self._computed if self._moves_all and (self._moving.units == 1.0).all() else self._moving
         self._evaluate = Evaluator(target, self.approximation, persistent=not self._moves_all)
         if isinstance(self.approximation, Laplace):
             self.latent_model.compile_derivatives(second=True)
@@ -236,6 +238,13 @@ class PseudoMarginal(EvidenceProgress, GaussianProcessStep):
         self._moves_all = len(self._moving.moved) == parts.dimension
         return [*moved, *super()._own_variables(vars, model)]
 
+    def _units(self) -> np.ndarray:
+        """Return units of the elements that move, in which their posterior is not far wider or narrower than one."""
+        evaluate = Evaluator(self._computed, self.approximation)
+        initial = self.latent_model.initial_theta
+        found = units(self._computed.log_prior, lambda theta: evaluate(theta, None).log_screen, initial)
+        return found[self._moving.moved]
+
     def _refreshed_every(self, asked: int | None) -> int | None:
         """Return the iterations between refreshments: 1 beside other step methods, which move given the particle f."""
         if self._moves_all:
@@ -255,7 +264,7 @@ class PseudoMarginal(EvidenceProgress, GaussianProcessStep):
 
     def _whole(self) -> np.ndarray:
         """Return theta with the elements that other step methods move."""
-        return self.theta if self._moves_all else self._moving.whole(self.theta)
+        return self._moving.whole(self.theta)
 
     def _reset(self, n_tune: int, n_draws: int) -> None:
         super()._reset(n_tune, n_draws)
@@ -283,7 +292,7 @@ class PseudoMarginal(EvidenceProgress, GaussianProcessStep):
         They leave p(others|f, theta, y) invariant. Given theta and f, the estimate and all particles except f are drawn
         again, as in a refreshment, so that the chain's state is again a draw from its extended target.
         """
-        if not np.array_equal(theta[self._moving.moved], self.theta):
+        if not np.array_equal(self._moving.part(theta), self.theta):
             raise SamplingError(
                 "another step method moved the hyper-parameters that PseudoMarginal moves, which would invalidate the "
                 f"stored estimate of p(y|theta): leave {', '.join(self._moved_names)} to PseudoMarginal alone"
@@ -307,7 +316,7 @@ class PseudoMarginal(EvidenceProgress, GaussianProcessStep):
 
     def _start(self, point: dict[str, np.ndarray]) -> None:
         self.given = self.latent_model.ravel(point)
-        current = self._usable(self.given[self._moving.moved])
+        current = self._usable(self._moving.part(self.given))
         if current is None:
             raise SamplingError(unusable_start(self.latent_model, self.given))
         if self.tune:

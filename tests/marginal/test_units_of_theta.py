@@ -1,0 +1,110 @@
+"""Hyper-parameters measured in millions or millionths: what moves them begins with steps of the right size."""
+
+from __future__ import annotations
+
+import arviz as az
+import numpy as np
+import pymc as pm
+import pytest
+
+import pmgp
+from pmgp.core.adaptation.units import units, width
+from pmgp.interface.importance import targets
+from pmgp.interface.steps import pseudo_marginal
+from tests.steps.test_contract import FAST
+
+N = 20
+X = np.linspace(0.0, 3.0, N)[:, None]
+Y = 1.5 + np.sin(2.0 * X[:, 0]) + 0.3 * np.random.default_rng(0).normal(size=N)
+
+
+def ones(log_prior, log_density, theta):
+    return np.ones(len(theta))
+
+
+def model(unit: float) -> pm.Model:
+    """A mean and normal noise of data in some unit, of which only the mean has the width on the unconstrained scale."""
+    with pm.Model() as made:
+        noise = pm.LogNormal("noise", np.log(0.3 * unit), 0.5)
+        level = pm.Normal("level", 0.0, 3.0 * unit)
+        covariance = unit**2 * pm.gp.cov.Matern32(1, ls=1.0)
+        gp = pm.gp.Latent(mean_func=pm.gp.mean.Constant(level), cov_func=covariance)
+        f = gp.prior("f", X=X, reparameterize=False, jitter=1e-8 * unit**2)
+        pm.Normal("y", f, noise, observed=unit * Y)
+    return made
+
+
+@pytest.mark.parametrize("scale", [1e-9, 1e-3, 0.1, 1.0, 30.0, 1e6, 1e12])
+def test_the_width_of_a_normal_density_is_its_deviation(scale):
+    found = width(lambda theta: -0.5 * np.square((theta[1] - 2.0 * scale) / scale), np.zeros(2), 1)
+    assert 0.5 < found / scale < 5.0
+
+
+@pytest.mark.parametrize("density", [lambda theta: 0.0, lambda theta: theta[0], lambda theta: -np.inf])
+def test_flat_densities_and_none_have_no_width(density):
+    assert width(density, np.zeros(1), 0) == 1.0
+
+
+def test_units_are_those_of_the_posterior_where_the_prior_is_unusual():
+    """The first element is usual; the posterior of the second one is wide, and that of the third one is not."""
+    seen = []
+
+    def log_density(theta):
+        seen.append(theta)
+        return -0.5 * (np.square(theta / [50.0, 1e4, 1.0])).sum()
+
+    found = units(lambda theta: -0.5 * (np.square(theta / [1.0, 1e6, 1e6])).sum(), log_density, np.zeros(3))
+    assert found[0] == found[2] == 1.0
+    assert 5e3 < found[1] < 5e4
+    assert np.log2(found[1]) % 1.0 == 0.0
+    assert not any(theta[0] for theta in seen)
+
+
+@pytest.mark.full
+@pytest.mark.parametrize(("unit", "right"), [(1e-5, True), (1e6, True), (1e6, False)])
+def test_chains_move_means_in_any_unit(unit, right, monkeypatch):
+    if not right:
+        monkeypatch.setattr(pseudo_marginal, "units", ones)
+    with model(unit):
+        step = pmgp.PseudoMarginal(compile_kwargs=FAST)
+        quiet = {"progressbar": False, "quiet": True, "compute_convergence_checks": False}
+        idata = pm.sample(400, tune=400, chains=2, cores=1, step=step, random_seed=1, **quiet)
+    levels = idata["posterior"].dataset[["level"]]
+    assert (float(az.ess(levels)["level"]) > 150.0) == right
+    if right:
+        mean, deviation = moments_by_sums(np.linspace(-6.0, 6.0, 401))
+        error = float(az.mcse(levels)["level"]) / unit
+        assert abs(float(levels["level"].mean()) / unit - mean) < 4.0 * error
+        assert float(levels["level"].std()) / unit == pytest.approx(deviation, rel=0.25)
+
+
+def moments_by_sums(levels: np.ndarray) -> tuple[float, float]:
+    """Return mean and deviation of the level's posterior, in units of the data, by sums over a grid with the noise."""
+    r = np.sqrt(3.0) * np.abs(X - X.T)
+    K = (1.0 + r) * np.exp(-r)
+    logs = np.empty((len(levels), 81))
+    for j, t in enumerate(np.linspace(-2.0, 2.0, 81)):
+        factor = np.linalg.cholesky(K + np.square(0.3 * np.exp(t)) * np.eye(N))
+        z = np.linalg.solve(factor, Y[:, None] - levels)
+        logs[:, j] = -0.5 * np.square(z).sum(axis=0) - np.log(factor.diagonal()).sum() - 0.5 * np.square(t / 0.5)
+    logs -= 0.5 * np.square(levels / 3.0)[:, None]
+    weights = np.exp(logs - logs.max()).sum(axis=1)
+    weights /= weights.sum()
+    mean = float(levels @ weights)
+    return mean, float(np.sqrt(np.square(levels - mean) @ weights))
+
+
+@pytest.mark.full
+@pytest.mark.parametrize(("unit", "right"), [(1e6, True), (1e6, False)])
+def test_importance_sampling_finds_them_too(unit, right, monkeypatch):
+    if not right:
+        monkeypatch.setattr(targets, "units", ones)
+    usual, found = (
+        pmgp.importance(model=model(one), draws=200, random_seed=1, progressbar=False, compile_kwargs=FAST)
+        for one in (1.0, unit)
+    )
+    assert bool(found.attrs["trusted"]) == right
+    if right:
+        assert found.attrs["log_evidence"] + N * np.log(unit) == pytest.approx(usual.attrs["log_evidence"], abs=0.05)
+        scaled = found["importance"]["theta"].to_numpy() - [np.log(unit), 0.0]
+        assert np.abs(scaled / [1.0, unit] - usual["importance"]["theta"].to_numpy()).max() < 0.1
