@@ -10,7 +10,9 @@ import numpy as np
 import pymc as pm
 from rich.progress import Progress, TextColumn, TimeElapsedColumn
 
+from pmgp.core.adaptation.units import units
 from pmgp.core.importance import curvature, peak, scale_at
+from pmgp.core.importance.peak import STEP as DIFFERENCE
 from pmgp.core.iterative.ascent import Climbed, climb, distance
 from pmgp.core.iterative.gaussian import IterativeEvidence
 from pmgp.core.iterative.settings import Iterative, suitable_rank
@@ -118,9 +120,8 @@ class Climbing:
         """Return where to begin, and a guess of the posterior covariance there, from some of the points."""
         size = self.density.size
         chosen = np.random.default_rng(0).permutation(size)[:SUBSET]
-        of_subset = self.density.of_rows(chosen)
-        at = peak(of_subset, self.density.theta.initial).theta if given is None else given
-        return at, scale_at(curvature(of_subset, at)) * (len(chosen) / size)
+        at, scale = scale_given_rows(self.density, chosen, given)
+        return at, scale * (len(chosen) / size)
 
     def _same_or_none(self, theta: np.ndarray) -> np.ndarray | None:
         """Return the gradient with the same probes and pivots each time, or None, but for the first, without it."""
@@ -139,3 +140,17 @@ class Climbing:
         if value > self._highest:
             self.best, self._highest = Best(theta, log_evidence), value
         return gradient
+
+
+def scale_given_rows(
+    density: IterativeDensity, chosen: np.ndarray, at: np.ndarray | None = None
+) -> tuple[np.ndarray, np.ndarray]:
+    """Return the maximum of the posterior given some observations, or `at`, and the inverse of its curvature there.
+
+    `chosen`: indices of the observations.
+    """
+    of_rows, initial = density.of_rows(chosen), density.theta.initial if at is None else at
+    scale = units(lambda theta: density.log_prior(theta)[0], lambda theta: of_rows(theta)[0], initial)
+    if at is None:
+        at = peak(of_rows, initial, units=scale).theta
+    return at, scale_at(curvature(of_rows, at, DIFFERENCE * scale), scale)

@@ -15,9 +15,9 @@ from pymc.step_methods.compound import StepMethodState
 from pymc.step_methods.state import dataclass_state
 from pymc.util import get_random_generator
 
-from pmgp.core.importance import curvature, peak, scale_at
 from pmgp.core.iterative.langevin import LangevinState, StochasticLangevin
 from pmgp.core.iterative.ulisse import Ulisse
+from pmgp.interface.climbing import scale_given_rows
 from pmgp.interface.iterative_evidence import IterativeDensity
 from pmgp.interface.steps.chain_step import ChainStep
 
@@ -168,9 +168,8 @@ def scale_of(density: IterativeDensity, subset: int) -> np.ndarray:
 
     These points are drawn with a fixed seed.
     """
-    of_subset = density.of_rows(np.random.default_rng(0).permutation(density.size)[:subset])
-    at = peak(of_subset, density.theta.initial).theta
-    return np.linalg.cholesky(scale_at(curvature(of_subset, at)))
+    chosen = np.random.default_rng(0).permutation(density.size)[:subset]
+    return np.linalg.cholesky(scale_given_rows(density, chosen)[1])
 
 
 def _refuse_affordable(size: int, force: bool) -> None:

@@ -15,6 +15,7 @@ from pytensor.tensor.variable import TensorVariable
 from scipy.optimize import OptimizeResult, minimize
 
 from pmgp.core import approximations
+from pmgp.core.adaptation.units import units
 from pmgp.core.approximations import Differentiable, ExpectationPropagation, Laplace
 from pmgp.core.gaussians import Posterior
 from pmgp.core.iterative.settings import Iterative, solver_of
@@ -225,7 +226,15 @@ def _of_observations(
 def _maximize(objective: Objective, theta: np.ndarray, max_iterations: int) -> OptimizeResult:
     if objective(theta)[0] <= VERY_LOW:
         raise ValueError(unusable_start(objective.parts, theta))
-    return minimize(objective.negative, theta, jac=True, method="L-BFGS-B", options={"maxiter": max_iterations})
+    scale = units(lambda theta: objective.log_prior(theta)[0], lambda theta: objective(theta)[0], theta)
+
+    def negative(x: np.ndarray) -> tuple[float, np.ndarray]:
+        value, gradient = objective.negative(scale * x)
+        return value, scale * gradient
+
+    found = minimize(negative, theta / scale, jac=True, method="L-BFGS-B", options={"maxiter": max_iterations})
+    found.x = scale * found.x
+    return found
 
 
 class Objective:

@@ -9,6 +9,7 @@ import pymc as pm
 import pytensor.tensor as pt
 from pytensor.tensor.variable import TensorVariable
 
+from pmgp.core.adaptation.units import units
 from pmgp.core.importance import peak
 from pmgp.core.iterative.ascent import Climbed, distance
 from pmgp.interface.climbing import NEAR, Climbing, LogPrior
@@ -56,7 +57,7 @@ def by_factorization(
         log_prior, slope = prior(theta)
         return value + log_prior, gradient + slope
 
-    found = peak(density, start, max_iterations)
+    found = peak(density, start, max_iterations, units(target.log_prior, lambda theta: density(theta)[0], start))
     return ObservedMaximum(found.theta, target.evidence(found.theta)[0], found.converged, found.message)
 
 

@@ -9,7 +9,10 @@ import pytest
 
 import pmgp
 from pmgp.core.adaptation.units import units, width
+from pmgp.interface import maximum, observed_maximum
+from pmgp.interface.climbing import scale_given_rows
 from pmgp.interface.importance import targets
+from pmgp.interface.iterative_evidence import IterativeDensity
 from pmgp.interface.steps import pseudo_marginal
 from tests.steps.test_contract import FAST
 
@@ -40,9 +43,13 @@ def test_the_width_of_a_normal_density_is_its_deviation(scale):
     assert 0.5 < found / scale < 5.0
 
 
-@pytest.mark.parametrize("density", [lambda theta: 0.0, lambda theta: theta[0], lambda theta: -np.inf])
-def test_flat_densities_and_none_have_no_width(density):
-    assert width(density, np.zeros(1), 0) == 1.0
+def test_densities_that_are_flat_or_zero_give_no_unit():
+    flat, sloping, zero = (lambda theta: 0.0), (lambda theta: theta[0]), (lambda theta: -np.inf)
+    assert width(flat, np.zeros(1), 0) == width(sloping, np.zeros(1), 0) == np.inf
+    assert width(zero, np.zeros(1), 0) == 1.0
+    assert units(flat, flat, np.zeros(2)).tolist() == units(flat, zero, np.zeros(2)).tolist() == [1.0, 1.0]
+    # An improper prior, and data that say something.
+    assert units(flat, lambda theta: -0.5 * np.square(theta[0] / 1e6), np.zeros(2))[0] > 1e5
 
 
 def test_units_are_those_of_the_posterior_where_the_prior_is_unusual():
@@ -92,6 +99,38 @@ def moments_by_sums(levels: np.ndarray) -> tuple[float, float]:
     weights /= weights.sum()
     mean = float(levels @ weights)
     return mean, float(np.sqrt(np.square(levels - mean) @ weights))
+
+
+def normal_observations(unit: float) -> pm.Model:
+    with pm.Model() as made:
+        level, noise = pm.Normal("level", 0.0, 3.0 * unit), pm.LogNormal("noise", np.log(0.3 * unit), 0.5)
+        covariance = unit**2 * pm.gp.cov.Matern32(1, ls=1.0)
+        gp = pm.gp.Marginal(mean_func=pm.gp.mean.Constant(level), cov_func=covariance)
+        gp.marginal_likelihood("y", X, unit * Y, sigma=noise, jitter=0.0)
+    return made
+
+
+@pytest.mark.parametrize(("unit", "right"), [(1e-5, True), (1e6, True), (1e6, False)])
+@pytest.mark.parametrize("made", [model, normal_observations])
+def test_searches_find_the_same_maximum(made, unit, right, monkeypatch):
+    if not right:
+        monkeypatch.setattr(maximum, "units", ones)
+        monkeypatch.setattr(observed_maximum, "units", ones)
+    usual, found = (pmgp.find_map(model=made(one), progressbar=False, compile_kwargs=FAST) for one in (1.0, unit))
+    assert (abs(found.point["level"] / unit - usual.point["level"]) < 0.01) == right
+    if right:
+        assert found.point["noise"] / unit == pytest.approx(float(usual.point["noise"]), rel=0.01)
+
+
+@pytest.mark.full
+@pytest.mark.parametrize("unit", [1.0, 1e6])
+def test_the_scale_given_some_of_the_rows_is_in_units_too(unit):
+    density = IterativeDensity(normal_observations(unit), compile_kwargs=FAST)
+    at, scale = scale_given_rows(density, np.arange(N))
+    mean, deviation = moments_by_sums(np.linspace(-6.0, 6.0, 401))
+    place = density.theta.names.index("level")
+    assert at[place] / unit == pytest.approx(mean, abs=0.2)
+    assert np.sqrt(scale[place, place]) / unit == pytest.approx(deviation, rel=0.3)
 
 
 @pytest.mark.full

@@ -7,7 +7,7 @@ thousandth. Where the prior of an element is much wider or narrower than one, th
 from __future__ import annotations
 
 from collections.abc import Callable
-from math import isfinite
+from math import inf, isfinite
 
 import numpy as np
 
@@ -28,15 +28,16 @@ def units(log_prior: LogDensity, log_density: LogDensity, theta: np.ndarray) -> 
     for element in range(len(theta)):
         if not _within(width(log_prior, theta, element), USUAL_PRIOR):
             posterior = width(log_density, theta, element)
-            found[element] = 1.0 if _within(posterior, USUAL_POSTERIOR) else posterior
+            usual = _within(posterior, USUAL_POSTERIOR) or not isfinite(posterior)
+            found[element] = 1.0 if usual else posterior
     return found
 
 
 def width(log_density: LogDensity, theta: np.ndarray, element: int) -> float:
     """Return about the step h of an element at which 2 log p(theta) - log p(theta + h) - log p(theta - h) is one.
 
-    For a normal density it is the deviation, up to a factor of two. It is one if the density is flat, or is zero at
-    theta.
+    For a normal density it is the deviation, up to a factor of four. It is infinite if the density is flat, and one if
+    the density is zero at theta.
     """
     here = log_density(theta)
 
@@ -55,7 +56,7 @@ def width(log_density: LogDensity, theta: np.ndarray, element: int) -> float:
             # The larger one of two steps, between which the width lies.
             return step if wide else step * factor
         step *= factor
-    return 1.0
+    return 1.0 if wide else inf
 
 
 def _within(value: float, bounds: tuple[float, float]) -> bool:

@@ -42,16 +42,22 @@ class Peak(NamedTuple):
     message: str
 
 
-def peak(density: Density, start: np.ndarray, max_iterations: int = 200) -> Peak:
+def peak(density: Density, start: np.ndarray, max_iterations: int = 200, units: np.ndarray | float = 1.0) -> Peak:
     """Climb to a maximum of the log-density with L-BFGS.
 
     - `density`: the log-density and its gradient: (dimension,) -> (float, (dimension,)). Where they are not finite, the
       search takes a shorter step
     - `start` (dimension,)
+    - `units` (dimension,): lengths with which the density changes about as much as with one in the other directions
 
     Raises ValueError if the log-density is not finite at the start.
     """
-    climb = _Climb(density, start)
+
+    def scaled(x: np.ndarray) -> tuple[float, np.ndarray]:
+        value, gradient = density(units * x)
+        return value, units * gradient
+
+    climb = _Climb(scaled, start / units)
     for _ in range(RESTARTS):
         best = climb.lowest
         found = minimize(
@@ -63,7 +69,7 @@ def peak(density: Density, start: np.ndarray, max_iterations: int = 200) -> Peak
         )
         if found.success or not climb.lowest < best - TOLERANCE * abs(best):
             break
-    return Peak(climb.at_lowest, climb.evaluations, bool(found.success), str(found.message))
+    return Peak(units * climb.at_lowest, climb.evaluations, bool(found.success), str(found.message))
 
 
 class _Climb:
@@ -93,13 +99,15 @@ class _Climb:
         return self.lowest + height, 2.0 * height * back / max(float(back @ back), 1e-300)
 
 
-def curvature(density: Density, theta: np.ndarray, step: float = STEP) -> np.ndarray:
+def curvature(density: Density, theta: np.ndarray, step: np.ndarray | float = STEP) -> np.ndarray:
     """Return minus the Hessian of the log-density, from central differences of its gradient: (dimension, dimension).
+
+    `step` (dimension,): length of the differences in each direction.
 
     Raises ValueError if a gradient next to `theta` is not finite.
     """
     shifts = step * np.eye(len(theta))
-    columns = [(density(theta - shift)[1] - density(theta + shift)[1]) / (2.0 * step) for shift in shifts]
+    columns = [(density(theta - shift)[1] - density(theta + shift)[1]) / (2.0 * shift.sum()) for shift in shifts]
     return _symmetric(columns)
 
 
@@ -150,11 +158,11 @@ def student_at(theta: np.ndarray, curvature: np.ndarray) -> SplitStudent:
     return SplitStudent.symmetric(theta, scale_at(curvature), DEGREES_OF_FREEDOM)
 
 
-def scale_at(curvature: np.ndarray) -> np.ndarray:
+def scale_at(curvature: np.ndarray, units: np.ndarray | float = 1.0) -> np.ndarray:
     """Return the inverse of the curvature: (dimension, dimension).
 
-    Directions in which the density is flat, or curved upwards as at a saddle, get a standard deviation of three.
+    Directions in which the density is flat, or curved upwards as at a saddle, get a deviation of three `units`.
     """
-    values, vectors = np.linalg.eigh(curvature)
+    values, vectors = np.linalg.eigh(curvature * np.outer(units, units))
     scale = (vectors / np.maximum(values, SMALLEST_CURVATURE)) @ vectors.T
-    return 0.5 * (scale + scale.T)
+    return 0.5 * (scale + scale.T) * np.outer(units, units)
