@@ -108,9 +108,22 @@ def test_the_nearest_general_blocks_are_positive():
     vectors = np.linalg.qr(np.random.default_rng(0).normal(size=(2, 2, 2)))[0]
     values = np.array([[2.0, -0.5], [1.0, 3.0]])
     blocks = (vectors * values[:, None, :]) @ vectors.swapaxes(1, 2)
-    assert_allclose(np.linalg.eigvalsh(DenseBlocks.nearest(blocks).blocks)[0], [0.0, 2.0], atol=1e-8)
-    assert_allclose(np.linalg.eigvalsh(DenseBlocks.from_curvature(blocks).blocks)[0], [0.5, 2.0], atol=1e-8)
-    assert_allclose(DenseBlocks.nearest(blocks).blocks[1], blocks[1])
+    # Diagonals are one on average, so that the units in which eigenvalues are changed are one.
+    unit = np.sqrt(np.abs(np.einsum("icc->ic", blocks)).mean(axis=0))
+    blocks /= np.outer(unit, unit)
+    values, vectors = np.linalg.eigh(blocks)
+    assert values[0, 0] < 0.0
+    nearest, positive = DenseBlocks.nearest(blocks).blocks, DenseBlocks.from_curvature(blocks).blocks
+    assert_allclose(nearest[0], values[0, 1] * np.outer(vectors[0, :, 1], vectors[0, :, 1]), atol=1e-8)
+    assert_allclose(np.linalg.eigvalsh(positive)[0], np.sort(np.abs(values[0])), atol=1e-8)
+    assert_allclose(nearest[1], blocks[1])
+
+
+def test_units_of_the_vectors_do_not_matter(rng):
+    blocks, units = rng.normal(size=(5, 2, 2)), np.array([1e6, 1e-3])
+    blocks += blocks.swapaxes(1, 2)
+    for made in (DenseBlocks.nearest, DenseBlocks.from_curvature):
+        assert_allclose(made(np.outer(units, units) * blocks).blocks, np.outer(units, units) * made(blocks).blocks)
 
 
 def precision_of_contrasts(number: int) -> np.ndarray:

@@ -21,8 +21,9 @@ from pmgp.core.likelihoods.base import Likelihood
 from pmgp.core.numerics.compiled.outcomes import INDEFINITE
 
 MAX_HALVINGS = 20
-# Largest mean square of the last change of f, in units of the deviations of the sites.
-LARGEST_STEP = 0.05
+# Largest mean square of the last change of f, in units of the deviations of the sites: a number, and what it may be
+# relative to the tolerance of the change of f itself.
+LARGEST_STEP, RELATIVE_STEP = 0.05, 50.0
 
 
 class Iterate(NamedTuple):
@@ -122,7 +123,8 @@ class Laplace:
                 continue
             change, size = reached.f - current.f, len(current.f)
             # Where f is small in its units and well determined, a small change may be many deviations.
-            short = change.dot(change) < self.tolerance * size and conditioned.information(change) < LARGEST_STEP * size
+            short = change.dot(change) < self.tolerance * size
+            short = short and conditioned.information(change) < largest_step(self.tolerance) * size
             if short or steps >= self.max_iterations:
                 break
             current = reached if not trusted else damped(likelihood, m, current, reached)
@@ -143,6 +145,11 @@ class Laplace:
     def evidence_gradient(self, approximation: Posterior, likelihood: Likelihood) -> EvidenceGradient:
         """Return the gradient of the log-evidence, as exact as the mode is."""
         return family_of(approximation.prior).laplace_gradient(approximation, likelihood)
+
+
+def largest_step(tolerance: float) -> float:
+    """Return the largest mean square of the last change of f in units of the deviations of the sites."""
+    return max(LARGEST_STEP, RELATIVE_STEP * tolerance)
 
 
 def damped(likelihood: Likelihood, m: np.ndarray, current: Iterate, reached: Iterate) -> Iterate:

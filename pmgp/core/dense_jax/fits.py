@@ -14,7 +14,7 @@ import jax
 import jax.numpy as jnp
 from jax.lax import while_loop
 
-from pmgp.core.approximations.laplace import LARGEST_STEP, MAX_HALVINGS
+from pmgp.core.approximations.laplace import MAX_HALVINGS, largest_step
 from pmgp.core.approximations.moment_matching import LARGEST_SHARE
 from pmgp.core.approximations.propagation import SMALLEST_STEP
 from pmgp.core.dense_jax.programs import inverse_diagonal
@@ -159,7 +159,7 @@ def at_mode(prior: FactorizedPrior, terms: Terms, start: Any, tolerance: float, 
         reached, q = _stepped(prior, terms, last.current.f)
         squares = jnp.square(reached.f - last.current.f)
         # As in `core.approximations.laplace`, both must be small.
-        change = jnp.maximum(squares.mean(), tolerance / LARGEST_STEP * (q.precision * squares).mean())
+        change = jnp.maximum(squares.mean(), tolerance / largest_step(tolerance) * (q.precision * squares).mean())
         return _Newton(_damped(prior, terms, last.current, reached), reached, q, last.number + 1, change)
 
     found = while_loop(goes_on, moved, _Newton(begin, begin, q, 1, jnp.inf))

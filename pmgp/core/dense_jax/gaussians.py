@@ -14,7 +14,7 @@ from typing import Any, NoReturn
 import numpy as np
 
 from pmgp.core.dense_jax import programs
-from pmgp.core.gaussians.base import ConditionedPrior
+from pmgp.core.gaussians.base import INFORMATIVE, ConditionedPrior
 from pmgp.core.gaussians.dense import RELATIVE_JITTERS
 from pmgp.core.gaussians.held import HeldCovariance
 from pmgp.core.gaussians.sites import SiteApproximation
@@ -23,8 +23,6 @@ from pmgp.core.numerics.conditioning import log_normalizer
 from pmgp.core.numerics.ledger import record, record_several
 
 INSTEAD = 'backend="numpy"'
-# As in `core.numerics.compiled.sites`.
-INFORMATIVE = 1e-8
 
 
 class JaxPrior(HeldCovariance):

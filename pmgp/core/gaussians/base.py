@@ -38,6 +38,8 @@ from pmgp.core.likelihoods.base import Likelihood
 # Precisions of sites, times the prior variance, between which B keeps digits; below the smallest, the data say nothing
 # about that latent value.
 SMALLEST_PRECISION, LARGEST_PRECISION = 1e-10, 1e13
+# Precision of a site, times the prior variance, below which 1 - w v and differences like it lose digits.
+INFORMATIVE = 1e-8
 # Below this variance of the prior, w f^2 would have no digits left with such a precision.
 SMALLEST_VARIANCE = 1e-16
 EPSILON = float(np.finfo(float).eps)

@@ -13,7 +13,7 @@ from typing import Any
 
 import numpy as np
 
-from pmgp.core.gaussians.base import ConditionedPrior, Posterior, Reached
+from pmgp.core.gaussians.base import INFORMATIVE, ConditionedPrior, Posterior, Reached
 from pmgp.core.gaussians.held import HeldCovariance
 from pmgp.core.gaussians.site_groups import SiteGroups, site_groups
 from pmgp.core.likelihoods.base import Likelihood
@@ -31,7 +31,6 @@ from pmgp.core.numerics import linalg
 from pmgp.core.numerics.block_matrices import DenseBlocks
 from pmgp.core.numerics.compiled.loading import for_rows, uniform_numbers, vectors
 from pmgp.core.numerics.compiled.outcomes import INDEFINITE, MATCHED
-from pmgp.core.numerics.compiled.sites import INFORMATIVE
 from pmgp.core.numerics.conditioning import condition, deviations, log_normalizer, log_sites, stepped, swept
 from pmgp.core.numerics.ledger import record
 

@@ -35,7 +35,7 @@ from pmgp.core.numerics.compiled.routines import (
     dtrsv,
 )
 
-# As in `core.numerics.conditioning`.
+# As in `core.gaussians.base`.
 INFORMATIVE = 1e-8
 # Precisions of sites, times variances of the prior, above which b' is so large that W^1/2 K b' loses digits.
 SHARP = 1e6
