@@ -2,6 +2,8 @@
 
 from __future__ import annotations
 
+from functools import cache
+
 import numpy as np
 import pymc as pm
 import pytest
@@ -28,7 +30,8 @@ def walk(variance, unit):
     return pm.GaussianRandomWalk("f", sigma=0.5 * pm.math.sqrt(variance), init_dist=first, shape=N)
 
 
-def log_evidence(prior, unit: float, *, several: bool = False, **settings) -> float:
+@cache
+def made(prior, unit: float, several: bool) -> pm.Model:
     with pm.Model() as model:
         noise, variance = (pm.LogNormal(name, 2.0 * np.log(unit), 1.0) for name in ("noise", "variance"))
         f, sigma = prior(variance, unit), pm.math.sqrt(noise)
@@ -36,7 +39,11 @@ def log_evidence(prior, unit: float, *, several: bool = False, **settings) -> fl
             gp = pm.gp.Latent(cov_func=0.3 * pm.gp.cov.Matern32(1, ls=1.0))
             sigma *= pm.math.exp(gp.prior("g", X=X, reparameterize=False))
         pm.StudentT("y", nu=4.0, mu=f, sigma=sigma, observed=unit * Y)
-    theta = {"noise": 0.04 * unit**2, "variance": unit**2}
+    return model
+
+
+def log_evidence(prior, unit: float, *, several: bool = False, **settings) -> float:
+    model, theta = made(prior, unit, several), {"noise": 0.04 * unit**2, "variance": unit**2}
     found = pmgp.marginal.log_likelihood(model, theta, random_seed=1, compile_kwargs=FAST, **settings)
     return found.value + N * np.log(unit)
 
