@@ -46,9 +46,9 @@ class Laplace:
     Parameters
     ----------
     tolerance : float
-        Newton's method stops when the mean squared change of f falls below this; the article uses 1e-4. Where f is small
-        in its units and well determined, the change must also be short in deviations of the sites. The remaining error
-        is of the order of the square of the last change.
+        Newton's method stops when the mean squared change of f falls below this; the article uses 1e-4. Where f is
+        small in its units and well determined, the change must also be short in deviations of the sites. The remaining
+        error is of the order of the square of the last change.
     max_iterations : int
         Largest number of Newton steps. If it is reached, the last iterate is used: the chain stays exact.
     sweeps : int
