@@ -150,7 +150,11 @@ class BlockConditioning(ConditionedPrior):
 
         With centered sites b' = b - W m, the mean is m + (K^-1 + W)^-1 b'.
         """
-        found = self.prior.shrunk(precision)
+        try:
+            found = self.prior.shrunk(precision)
+        except np.linalg.LinAlgError:
+            # Blocks that are positive definite only before rounding.
+            return False
         if found is None:
             return False
         centered = linear - precision.product(self.prior.mean)

@@ -18,7 +18,7 @@ from pmgp.core.numerics.block_shrinkage import ContrastShrinkage, DenseShrinkage
 
 # Smallest value of a positive parameter; below it a site carries no information.
 SMALLEST = 1e-10
-LARGEST_LOGARITHM, LARGEST_LOGARITHM_OF_ROOTS = 30.0, 75.0
+LARGEST_LOGARITHM = 30.0
 # Relative rounding error of squares of elements that differ by orders of magnitude, as if one class is nearly certain.
 ROUNDING = 1e-24
 # Least-squares passes when a softmax's form is fitted to other blocks; the start is exact where an exact fit exists.
@@ -221,8 +221,7 @@ class DenseBlocks:
         root = np.zeros((n, number, number))
         root[:, *np.tril_indices(number)] = elements
         diagonal = np.einsum("icc->ic", root)
-        # Guesses may be so large that W overflows.
-        diagonal[:] = np.exp(np.clip(diagonal, -LARGEST_LOGARITHM_OF_ROOTS, LARGEST_LOGARITHM_OF_ROOTS))
+        diagonal[:] = np.exp(np.clip(diagonal, 0.5 * np.log(SMALLEST), 0.5 * LARGEST_LOGARITHM))
         return cls(root @ root.swapaxes(1, 2))
 
     @classmethod
