@@ -198,7 +198,7 @@ COMPILED -= {"core.numerics.compiled.loading", "core.numerics.compiled.outcomes"
 
 @pytest.fixture(scope="module")
 def loaded() -> list[set[str]]:
-    """What is loaded after the core, and after its compiled loops too."""
+    """Return the modules that are loaded once the core is imported, and once its compiled loops are as well."""
     core = ", ".join(f"pmgp.{name_of(path)}" for path in CORE if name_of(path) not in COMPILED)
     loops = ", ".join(f"pmgp.{name}" for name in sorted(COMPILED))
     return loaded_by(f"import {core}", f"import {loops}")

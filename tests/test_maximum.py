@@ -43,7 +43,7 @@ def noisy_model(X, y) -> pm.Model:
 
 @cache
 def parts_of(model: pm.Model) -> LatentGaussianModel:
-    """What several tests take a model apart for, whose functions are compiled once."""
+    """Return the parts of a model that several tests need; their functions are compiled once."""
     return take_apart(model, compile_kwargs=FAST)
 
 

@@ -68,6 +68,22 @@ def test_fits_have_numpy_s_log_evidences():
     )
 
 
+@pytest.mark.parametrize("unit", [1e-6, 1e7])
+def test_fits_do_not_depend_on_the_units_of_f(unit):
+    def evidences(unit):
+        terms = with_derivatives(lambda f: jax.scipy.special.log_ndtr(SIGNS * f / unit))
+
+        @program()
+        def fits(covariance):
+            prior = factorized(unit * MEAN, covariance)
+            start = jnp.stack([jnp.zeros(N), jnp.full(N, -2.0 * np.log(unit))])
+            return propagated(prior, terms, start, 1e-6, 50), at_mode(prior, terms, prior.mean, 1e-6, 50)
+
+        return [float(fit.log_evidence) for fit in fits(unit**2 * K)]
+
+    assert np.allclose(evidences(unit), evidences(1.0), rtol=0.0, atol=1e-3)
+
+
 def test_a_singular_covariance_gets_numpy_s_jitter():
     singular = np.ones((N, N)) + np.diag(np.r_[-1e-9, np.zeros(N - 1)])
     expected = DensePrior(MEAN, np.asfortranarray(singular)).factorized()

@@ -8,6 +8,7 @@ from numpy.testing import assert_allclose
 from scipy.linalg import block_diag
 
 from pmgp.core.gaussians import BlockPrior, DensePrior
+from pmgp.core.numerics.block_matrices import DenseBlocks
 
 SITES, VECTORS = 4, 3
 RNG = np.random.default_rng(7)
@@ -76,6 +77,11 @@ def test_changes_of_the_covariances_are_changes_of_the_diagonal_blocks(blocks, d
     means = RNG.normal(size=(2, SITES * VECTORS))
     found, expected = blocks.fisher_information(means, changes), dense.fisher_information(means, whole)
     assert_allclose(found, expected, rtol=1e-10)
+
+
+def test_sites_that_are_definite_only_before_rounding_are_refused(blocks):
+    sites = DenseBlocks(np.ones((SITES, VECTORS, VECTORS)))
+    assert not blocks.conditioning().on(np.zeros(SITES * VECTORS), sites)
 
 
 def test_one_part_that_is_not_finite_or_not_definite_is_enough(blocks):

@@ -49,6 +49,34 @@ def gradient_of(found):
     return np.array([contracted(found.covariance, dK, np.zeros(N)) for dK in DERIVATIVES])
 
 
+class InUnits:
+    """A likelihood as a function of f in other units."""
+
+    def __init__(self, likelihood, unit: float) -> None:
+        self.likelihood, self.unit = likelihood, unit
+
+    def log_likelihood(self, f):
+        return self.likelihood.log_likelihood(f / self.unit)
+
+    def gradient(self, f):
+        return self.likelihood.gradient(f / self.unit) / self.unit
+
+    def curvature(self, f):
+        return self.likelihood.curvature(f / self.unit) / self.unit**2
+
+    fisher_information = curvature
+
+
+@pytest.mark.parametrize("unit", [1e-6, 1e7])
+@each
+def test_the_units_of_f_do_not_matter(likelihood, unit):
+    mode = IterativeLaplace().mode(KERNEL, MEAN, likelihood, Probes(KERNEL, POINTS))
+    kernel = DenseKernel(unit**2 * KERNEL.K)
+    found = IterativeLaplace().mode(kernel, unit * MEAN, InUnits(likelihood, unit), Probes(kernel, POINTS))
+    assert_allclose(found.f / unit, mode.f, atol=1e-5)
+    assert_allclose(found.a * unit, mode.a, atol=1e-4)
+
+
 @each
 def test_the_mode_is_that_of_the_dense_approximation(likelihood):
     fitted = Laplace(tolerance=1e-16).fit(DensePrior(MEAN, np.asfortranarray(KERNEL.K)), likelihood)

@@ -41,7 +41,7 @@ def width(log_density: LogDensity, theta: np.ndarray, element: int) -> float:
     """
     here = log_density(theta)
 
-    def is_wide(step: float) -> bool:
+    def is_long(step: float) -> bool:
         shift = np.zeros(len(theta))
         shift[element] = step
         bend = 2.0 * here - log_density(theta + shift) - log_density(theta - shift)
@@ -49,14 +49,14 @@ def width(log_density: LogDensity, theta: np.ndarray, element: int) -> float:
 
     if not isfinite(here):
         return 1.0
-    step, wide = 1.0, is_wide(1.0)
-    factor = 1.0 / STEP if wide else STEP
+    step, long = 1.0, is_long(1.0)
+    factor = 1.0 / STEP if long else STEP
     for _ in range(MOST_STEPS):
-        if is_wide(step * factor) != wide:
+        if is_long(step * factor) != long:
             # The larger one of two steps, between which the width lies.
-            return step if wide else step * factor
+            return step if long else step * factor
         step *= factor
-    return 1.0 if wide else inf
+    return 1.0 if long else inf
 
 
 def _within(value: float, bounds: tuple[float, float]) -> bool:

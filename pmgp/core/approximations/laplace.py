@@ -21,9 +21,9 @@ from pmgp.core.likelihoods.base import Likelihood
 from pmgp.core.numerics.compiled.outcomes import INDEFINITE
 
 MAX_HALVINGS = 20
-# Largest mean square of the last change of f, in units of the deviations of the sites: a number, and what it may be
-# relative to the tolerance of the change of f itself.
-LARGEST_STEP, RELATIVE_STEP = 0.05, 50.0
+# The mean square of the last change of f in deviations of the sites may be larger than that in units of f by this factor,
+# and need not be smaller than rounding allows.
+RELATIVE_STEP, SMALLEST_STEP = 50.0, 1e-10
 
 
 class Iterate(NamedTuple):
@@ -46,9 +46,9 @@ class Laplace:
     Parameters
     ----------
     tolerance : float
-        Newton's method stops when the mean squared change of f falls below this; the article uses 1e-4. Where f is
-        small in its units and well determined, the change must also be short in deviations of the sites. The remaining
-        error is of the order of the square of the last change.
+        Newton's method stops when the mean squared change of f falls below this; the article uses 1e-4. In deviations
+        of the sites, it must fall below fifty times this, which matters where f is measured in large units. The
+        remaining error is of the order of the square of the last change.
     max_iterations : int
         Largest number of Newton steps. If it is reached, the last iterate is used: the chain stays exact.
     sweeps : int
@@ -150,7 +150,7 @@ class Laplace:
 
 def largest_step(tolerance: float) -> float:
     """Return the largest mean square of the last change of f in units of the deviations of the sites."""
-    return max(LARGEST_STEP, RELATIVE_STEP * tolerance)
+    return max(RELATIVE_STEP * tolerance, SMALLEST_STEP)
 
 
 def damped(likelihood: Likelihood, m: np.ndarray, current: Iterate, reached: Iterate) -> Iterate:

@@ -74,7 +74,7 @@ class IterativeLaplace:
         """
         probes = Probes(kernel, points)
         mode = self.mode(kernel, mean, likelihood, probes)
-        precision = _precision(likelihood, mode.f, kernel)
+        precision = _precision(likelihood, mode.f, kernel.diagonal())
         noise = 1.0 / precision
         P, product = probes.preconditioner(noise), product_with(kernel.product, noise)
         w = P.sample(rng, self.probes)
@@ -93,11 +93,12 @@ class IterativeLaplace:
 
     def mode(self, kernel: Kernel, mean: np.ndarray, likelihood: SiteLikelihood, probes: Probes) -> Iterate:
         """Return the mode of p(f|y, theta), found with Newton's method from m."""
+        variance = kernel.diagonal()
         current = Iterate(mean, np.zeros_like(mean), float(likelihood.log_likelihood(mean)))
         for _ in range(self.max_iterations):
-            reached = self._step(kernel, mean, likelihood, probes, current)
-            precision = _precision(likelihood, reached.f, kernel) + 1.0 / kernel.diagonal()
-            change = float(np.mean(precision * np.square(reached.f - current.f)))
+            precision = _precision(likelihood, current.f, variance)
+            reached = self._step(kernel, mean, likelihood, probes, current, precision)
+            change = float(np.mean((precision + 1.0 / variance) * np.square(reached.f - current.f)))
             current = damped(likelihood, mean, current, reached)
             if change < self.tolerance:
                 return current
@@ -108,9 +109,14 @@ class IterativeLaplace:
         )
 
     def _step(
-        self, kernel: Kernel, mean: np.ndarray, likelihood: SiteLikelihood, probes: Probes, current: Iterate
+        self,
+        kernel: Kernel,
+        mean: np.ndarray,
+        likelihood: SiteLikelihood,
+        probes: Probes,
+        current: Iterate,
+        precision: np.ndarray,
     ) -> Iterate:
-        precision = _precision(likelihood, current.f, kernel)
         noise, target = 1.0 / precision, current.f - mean + likelihood.gradient(current.f) / precision
         solution = self._solver.solve(
             product_with(kernel.product, noise),
@@ -134,9 +140,9 @@ class IterativeLaplace:
         return IterativeEvidence(probes=self.probes, cap=self.cap)
 
 
-def _precision(likelihood: SiteLikelihood, f: np.ndarray, kernel: Kernel) -> np.ndarray:
+def _precision(likelihood: SiteLikelihood, f: np.ndarray, variance: np.ndarray) -> np.ndarray:
     """Return the curvature, replaced with the Fisher information where it is not positive."""
     precision = likelihood.curvature(f)
     if np.any(precision <= 0.0):
         precision = np.where(precision > 0.0, precision, likelihood.fisher_information(f))
-    return np.maximum(precision, SMALLEST_PRECISION / np.maximum(kernel.diagonal(), SMALLEST_VARIANCE))
+    return np.maximum(precision, SMALLEST_PRECISION / np.maximum(variance, SMALLEST_VARIANCE))

@@ -58,6 +58,7 @@ class PseudoMarginalState(StepMethodState):
     theta: np.ndarray
     latent: np.ndarray
     given: np.ndarray
+    units: np.ndarray
     tuning: Tuning | None
     frozen: Frozen | None
     chain: State | None
@@ -204,9 +205,8 @@ class PseudoMarginal(EvidenceProgress, GaussianProcessStep):
         if (unclear := unidentified(pm.modelcontext(others.get("model")), self.latent_model)) is not None:
             warnings.warn(unclear, stacklevel=2)
         self.approximation = chosen_approximation(approximation, self.latent_model)
-        self._moving.units = self._units()
-        target = self._computed if self._moves_all and (self._moving.units == 1.0).all() else self._moving
-        self._evaluate = Evaluator(target, self.approximation, persistent=not self._moves_all)
+        self._evaluate = Evaluator(self._moving, self.approximation, persistent=not self._moves_all)
+        self.units = self._suitable_units()
         if isinstance(self.approximation, Laplace):
             self.latent_model.compile_derivatives(second=True)
         dimension = len(self._moving.moved)
@@ -238,12 +238,21 @@ class PseudoMarginal(EvidenceProgress, GaussianProcessStep):
         self._moves_all = len(self._moving.moved) == parts.dimension
         return [*moved, *super()._own_variables(vars, model)]
 
-    def _units(self) -> np.ndarray:
-        """Return units of the elements that move, in which their posterior is not far wider or narrower than one."""
-        evaluate = Evaluator(self._computed, self.approximation)
-        initial = self.latent_model.initial_theta
-        found = units(self._computed.log_prior, lambda theta: evaluate(theta, None).log_screen, initial)
-        return found[self._moving.moved]
+    @property
+    def units(self) -> np.ndarray:
+        """Units of the elements that move: `theta`, and all that tuning learns, is measured in them."""
+        return self._moving.units
+
+    @units.setter
+    def units(self, found: np.ndarray) -> None:
+        self._moving.units = found
+        usual = self._moves_all and (found == 1.0).all()
+        self._evaluate.model = self._computed if usual else self._moving
+
+    def _suitable_units(self) -> np.ndarray:
+        """Return units in which the posterior is not far wider or narrower than one at the initial point."""
+        initial = self._moving.part(self.latent_model.initial_theta)
+        return units(self._moving.log_prior, lambda theta: self._evaluate(theta, None).log_screen, initial)
 
     def _refreshed_every(self, asked: int | None) -> int | None:
         """Return the iterations between refreshments: 1 beside other step methods, which move given the particle f."""
