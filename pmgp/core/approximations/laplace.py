@@ -21,8 +21,8 @@ from pmgp.core.likelihoods.base import Likelihood
 from pmgp.core.numerics.compiled.outcomes import INDEFINITE
 
 MAX_HALVINGS = 20
-# The mean square of the last change of f in deviations of the sites may be larger than that in units of f by this factor,
-# and need not be smaller than rounding allows.
+# The mean square of the last change of f in deviations of the sites may be larger than in units of f by this factor, and
+# need not be smaller than rounding allows.
 RELATIVE_STEP, SMALLEST_STEP = 50.0, 1e-10
 
 
