@@ -12,7 +12,7 @@ from pmgp.core.approximations import ExpectationPropagation, Laplace, block_grad
 from pmgp.core.approximations.block_gradients import matched_block_gradient
 from pmgp.core.gaussians import BlockPrior, DensePrior
 from pmgp.core.likelihoods import MultinomialLogit
-from pmgp.core.numerics.block_matrices import ContrastBlocks, DenseBlocks
+from pmgp.core.numerics.block_matrices import ContrastBlocks, DenseBlocks, flat, stacked
 from pmgp.core.numerics.linalg import symmetrized
 from tests.blocks.problems import classification, dense_matrix, dense_prior
 
@@ -129,7 +129,7 @@ def test_gradient_in_a_parameter_of_the_likelihood(method):
 
 def test_laplace_without_the_motion_of_its_mode_is_rejected(monkeypatch):
     prior, likelihood = classification(N, 3, seed=4, means=True)
-    monkeypatch.setattr(block_gradients, "_curvature_gradient", lambda likelihood, f, weights: np.zeros_like(f))
+    monkeypatch.setattr(block_gradients, "_curvature_gradient", lambda likelihood, f, marginals: np.zeros_like(f))
     found, expected = slopes(METHODS["laplace"], prior, likelihood).T
     assert np.abs(found - expected).max() > 1e-3
 
@@ -178,3 +178,24 @@ def test_resistances_are_those_of_dense_algebra(form, rng):
 
 def _size(form: Any) -> int:
     return 3 * N if form is ContrastBlocks else 6 * N
+
+
+class Stretched:
+    """Curvatures that grow with f, which is measured in units of its own."""
+
+    def __init__(self, units: np.ndarray) -> None:
+        self.units = units
+
+    def derivatives(self, f):
+        g = stacked(f, f.size // 2) / self.units[:, None]
+        blocks = np.exp(g.sum(axis=0))[:, None, None] * np.array([[2.0, 0.5], [0.5, 1.0]])
+        return f, DenseBlocks(blocks / np.outer(self.units, self.units))
+
+
+@pytest.mark.parametrize("units", [(1.0, 1.0), (1e7, 1e-7)])
+def test_curvatures_are_differentiated_in_deviations_of_q(units):
+    units, g = np.array(units), np.random.default_rng(1).normal(size=(2, 4))
+    marginals = np.tile(np.outer(units, units) * np.array([[0.3, 0.1], [0.1, 0.2]]), (4, 1, 1))
+    found = block_gradients._curvature_gradient(Stretched(units), flat(units[:, None] * g), marginals)
+    expected = np.exp(g.sum(axis=0)) * (0.3 * 2.0 + 2.0 * 0.1 * 0.5 + 0.2)
+    assert_allclose(stacked(found, 4) * units[:, None], [expected, expected], rtol=1e-6)

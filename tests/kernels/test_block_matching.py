@@ -10,7 +10,7 @@ import pytest
 from numpy.testing import assert_allclose
 
 from pmgp.core.approximations import ExpectationPropagation, block_propagation
-from pmgp.core.approximations.block_matching import block_cavities, matched_blocks
+from pmgp.core.approximations.block_matching import _definite, block_cavities, matched_blocks
 from pmgp.core.gaussians import BlockConditioning
 from pmgp.core.numerics import block_matrices
 from pmgp.core.numerics.block_matrices import ContrastBlocks
@@ -164,3 +164,11 @@ def test_cavities_without_a_kernel_are_those_of_the_numpy_version(monkeypatch):
     q, likelihood = conditioned(3)
     monkeypatch.setitem(REFERENCES, "cavities.cavities", lambda *known: False)
     assert [found is None for found in by_both(lambda: block_cavities(q, likelihood.contrasts))] == [False, True]
+
+
+@pytest.mark.parametrize("unit", [1e-9, 1.0, 1e9])
+def test_matrices_are_definite_in_any_units(unit):
+    scale = np.outer([1.0, unit], [1.0, unit])
+    matrices = scale * np.array([[[1.0, 0.5], [0.5, 1.0]], [[1.0, 1.5], [1.5, 1.0]], [[-1.0, 0.0], [0.0, 1.0]]])
+    assert _definite(matrices).tolist() == [True, False, False]
+    assert _definite(np.full((1, 2, 2), np.nan)).tolist() == [False]

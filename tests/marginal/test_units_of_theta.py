@@ -17,6 +17,8 @@ from pmgp.core.marginal.given_elements import GivenElements
 from pmgp.interface import maximum, observed_maximum
 from pmgp.interface.climbing import scale_given_rows
 from pmgp.interface.importance import targets
+from pmgp.interface.importance.sampling import target_of
+from pmgp.interface.importance.targets import in_units
 from pmgp.interface.iterative_evidence import IterativeDensity
 from pmgp.interface.steps import pseudo_marginal
 from tests.finite_differences import central_differences
@@ -41,6 +43,16 @@ def model(unit: float) -> pm.Model:
         gp = pm.gp.Latent(mean_func=pm.gp.mean.Constant(level), cov_func=covariance)
         f = gp.prior("f", X=X, reparameterize=False, jitter=1e-8 * unit**2)
         pm.Normal("y", f, noise, observed=unit * Y)
+    return made
+
+
+@cache
+def normal_observations(unit: float) -> pm.Model:
+    with pm.Model() as made:
+        level, noise = pm.Normal("level", 0.0, 3.0 * unit), pm.LogNormal("noise", np.log(0.3 * unit), 0.5)
+        covariance = unit**2 * pm.gp.cov.Matern32(1, ls=1.0)
+        gp = pm.gp.Marginal(mean_func=pm.gp.mean.Constant(level), cov_func=covariance)
+        gp.marginal_likelihood("y", X, unit * Y, sigma=noise, jitter=0.0)
     return made
 
 
@@ -100,6 +112,28 @@ def test_gradients_are_in_units():
 
 
 @pytest.mark.full
+@pytest.mark.parametrize("made", [model, normal_observations])
+def test_a_target_in_units_is_the_target(made):
+    """Its density is that of theta in units, whose volume belongs to it."""
+    target = target_of(made(1e6), "importance", "ep", None, FAST)
+    found = in_units(target)
+    assert found.units.max() > 1e5
+    theta = target.initial + 0.1 * found.units
+    there, volume = theta / found.units, np.log(found.units).sum()
+    for name in ("log_prior", "value"):
+        assert getattr(found, name)(there) == pytest.approx(getattr(target, name)(theta) + volume, abs=1e-9)
+    for name in ("density", "climbed"):
+        value, gradient = getattr(found, name)(there)
+        assert value == pytest.approx(getattr(target, name)(theta)[0] + volume, abs=1e-9)
+        assert_allclose(gradient, central_differences(found.value, there, 1e-4), rtol=1e-4, atol=1e-4)
+    one, other = (at.weighed(np.random.default_rng(1), x) for at, x in ((found, there), (target, theta)))
+    assert one.log_joint == pytest.approx(other.log_joint + volume, abs=1e-9)
+    point = target.unravel(theta, other.f)
+    assert_allclose(found.ravel(point), there)
+    assert all(np.array_equal(point[name], value) for name, value in found.unravel(there, one.f).items())
+
+
+@pytest.mark.full
 def test_a_stored_state_keeps_its_units():
     """The units of another initial point are not those in which the state is measured."""
     one = pmgp.PseudoMarginal(model=model(1e6), compile_kwargs=FAST)
@@ -144,16 +178,6 @@ def moments_by_sums(levels: np.ndarray) -> tuple[float, float]:
     weights /= weights.sum()
     mean = float(levels @ weights)
     return mean, float(np.sqrt(np.square(levels - mean) @ weights))
-
-
-@cache
-def normal_observations(unit: float) -> pm.Model:
-    with pm.Model() as made:
-        level, noise = pm.Normal("level", 0.0, 3.0 * unit), pm.LogNormal("noise", np.log(0.3 * unit), 0.5)
-        covariance = unit**2 * pm.gp.cov.Matern32(1, ls=1.0)
-        gp = pm.gp.Marginal(mean_func=pm.gp.mean.Constant(level), cov_func=covariance)
-        gp.marginal_likelihood("y", X, unit * Y, sigma=noise, jitter=0.0)
-    return made
 
 
 @pytest.mark.parametrize(("unit", "right"), [(1e-5, True), (1e6, True), (1e6, False)])

@@ -21,7 +21,7 @@ from pmgp.core.likelihoods.base import Likelihood
 from pmgp.core.numerics.compiled.outcomes import INDEFINITE
 
 MAX_HALVINGS = 20
-# The mean square of the last change of f in deviations of the sites may be larger than in units of f by this factor, and
+# The mean square of the last change of f may be larger in deviations of the sites than in units of f by this factor. It
 # need not be smaller than rounding allows.
 RELATIVE_STEP, SMALLEST_STEP = 50.0, 1e-10
 
