@@ -168,7 +168,7 @@ def test_cavities_without_a_kernel_are_those_of_the_numpy_version(monkeypatch):
 
 @pytest.mark.parametrize("unit", [1e-9, 1.0, 1e9])
 def test_matrices_are_definite_in_any_units(unit):
-    scale = np.outer([1.0, unit], [1.0, unit])
-    matrices = scale * np.array([[[1.0, 0.5], [0.5, 1.0]], [[1.0, 1.5], [1.5, 1.0]], [[-1.0, 0.0], [0.0, 1.0]]])
-    assert _definite(matrices).tolist() == [True, False, False]
+    scale = np.outer([1.0, unit, 1.0 / unit], [1.0, unit, 1.0 / unit])
+    correlated, impossible, negative = (np.full((3, 3), by) + (1.0 - by) * np.eye(3) for by in (0.9, -0.6, 2.0))
+    assert _definite(scale * np.array([correlated, impossible, negative])).tolist() == [True, False, False]
     assert _definite(np.full((1, 2, 2), np.nan)).tolist() == [False]
