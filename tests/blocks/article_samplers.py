@@ -142,5 +142,5 @@ def changes(sampler: Sampler, repeats: int = 2, seed: int = 1) -> tuple[np.ndarr
 
 
 def z_score(rows: np.ndarray) -> float:
-    """Largest mean of the changes in standard errors."""
+    """Return the largest mean change, in standard errors."""
     return float(np.max(np.abs(rows.mean(axis=0)) / (rows.std(axis=0, ddof=1) / np.sqrt(len(rows)))))

@@ -23,7 +23,7 @@ def momenta_never_refreshed(patch: pytest.MonkeyPatch) -> None:
 
 
 def assert_telling(rates: np.ndarray) -> None:
-    """Steps are long enough to show mistakes, and proposals accepted often enough."""
+    """Check that steps are long enough to show mistakes, and that proposals are accepted often enough."""
     assert (rates > 0.15).all()
     assert (rates < 0.995).all()
 
@@ -47,5 +47,5 @@ def test_momenta_that_are_never_refreshed_are_rejected(name, monkeypatch):
 
 @pytest.mark.parametrize("name", ["a", "b", "e"])
 def test_steps_are_long_enough_to_show_mistakes(name):
-    """The others are looked at with their long runs."""
+    """The long runs of the other samplers check theirs."""
     assert_telling(changes(SAMPLERS[name]._replace(replicates=60))[1])

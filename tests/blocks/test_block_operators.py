@@ -80,7 +80,7 @@ def distance(operator: Any, length: int) -> float:
 
 @every_operator
 def test_joint_distribution_is_kept(operator):
-    """The twin of ellipses shows latest."""
+    """The twin of ellipses needs more draws than the others."""
     assert distance(operator, 2 * STEPS if isinstance(operator, EllipticalSliceUpdate) else STEPS) < BOUND
 
 

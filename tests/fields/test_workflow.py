@@ -73,7 +73,7 @@ def test_evidence_maximum_and_left_out_areas_are_those_of_the_dense_model(model,
 
 @pytest.fixture(scope="module")
 def whole(model):
-    """A run that nothing stopped."""
+    """An uninterrupted run."""
     return pmgp.sample(model, **SETTINGS, **QUIET)
 
 

@@ -29,7 +29,7 @@ VARIANTS: dict[str, list[Any]] = {
     "RiemannianUpdate": [RiemannianUpdate(metric, max_leapfrog=3) for metric in ("identity", "fixed", "local")],
 }
 OPERATORS = [operator for variants in VARIANTS.values() for operator in variants]
-# Transitions that show the operator's twins, at twice the bound and more.
+# So many transitions reject the operator's twins at twice the bound or more.
 LENGTHS = {
     "EllipticalSliceUpdate": 7_500,
     "HamiltonianUpdate": 7_500,

@@ -92,7 +92,7 @@ class Case(NamedTuple):
 
 @cache
 def case_of(form) -> Case:
-    """The case of a form, which several tests read."""
+    """Return the case of a form, which several tests read."""
     with pm.Model() as model:
         eta = form()
         pm.Normal("y", eta, np.float64(0.5), observed=Y)

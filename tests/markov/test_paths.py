@@ -185,7 +185,7 @@ ALWAYS = PathSampling(4, width=1, threshold=1.0)
 
 
 SOME, MANY = 1500, 3000
-"""Draws that show the changes by most twins, and those by the one that changes least."""
+"""Numbers of draws that reject most twins, and the one that changes the distribution least."""
 
 
 @pytest.mark.slow

@@ -30,7 +30,7 @@ RANDOM_WALKS = [SurrogateScheme(), JointScheme(approximation=POOR), JointScheme(
 
 
 def replicates_of(scheme: Scheme) -> int:
-    """Draws that reject the scheme's twins at twice the bound, or nearly."""
+    """Return the number of draws that rejects the scheme's twins at about twice the bound."""
     conjugate = getattr(scheme, "variance", None) is not None
     if isinstance(scheme, SurrogateScheme) or (isinstance(scheme, InterweavingScheme) and conjugate):
         return 2800

@@ -77,7 +77,7 @@ def test_chains_in_other_processes_draw_the_same(model):
 
 @pytest.fixture(scope="module")
 def whole(model):
-    """A run that nothing stopped."""
+    """An uninterrupted run."""
     return pmgp.sample(model, **SETTINGS, **QUIET)
 
 
