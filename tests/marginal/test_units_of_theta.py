@@ -56,6 +56,12 @@ def normal_observations(unit: float) -> pm.Model:
     return made
 
 
+@pytest.mark.filterwarnings("error")
+def test_a_density_that_overflows_far_out_ends_the_search_without_a_warning():
+    """A step of 1,024 is long, since the exponential is infinite there; its logarithm would be -1."""
+    assert width(lambda theta: -1e-3 * np.log1p(np.exp(np.abs(theta[0]))), np.zeros(1), 0) == 4.0**5
+
+
 @pytest.mark.parametrize("scale", [1e-9, 1e-3, 0.1, 1.0, 30.0, 1e6, 1e12])
 def test_the_width_of_a_normal_density_is_its_deviation(scale):
     found = width(lambda theta: -0.5 * np.square((theta[1] - 2.0 * scale) / scale), np.zeros(2), 1)

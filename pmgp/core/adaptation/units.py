@@ -44,7 +44,9 @@ def width(log_density: LogDensity, theta: np.ndarray, element: int) -> float:
     def is_long(step: float) -> bool:
         shift = np.zeros(len(theta))
         shift[element] = step
-        bend = 2.0 * here - log_density(theta + shift) - log_density(theta - shift)
+        # Far out, a scale or its reciprocal overflows; a density that is not finite makes the step a long one.
+        with np.errstate(all="ignore"):
+            bend = 2.0 * here - log_density(theta + shift) - log_density(theta - shift)
         return not bend < 1.0
 
     if not isfinite(here):
