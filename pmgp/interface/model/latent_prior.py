@@ -16,6 +16,7 @@ from pytensor.tensor.variable import TensorVariable
 from pmgp.core.gaussians import BlockPrior, DensePrior
 from pmgp.core.likelihoods.checks import marked_rows
 from pmgp.interface.covariance.blocked import BlockedCovariance
+from pmgp.interface.covariance.distances import centered
 from pmgp.interface.graphs.compilation import CompiledWhenCalled
 from pmgp.interface.graphs.numpy_operations import UnsupportedGraphError
 from pmgp.interface.model.checks import refuse_infinite_inputs
@@ -191,7 +192,7 @@ def latent_prior(model: pm.Model, latent: LatentVector, theta: ThetaVector) -> L
     """Return the function from theta to p(f|theta), for one latent vector or several."""
     parts: list[LatentPrior] = []
     for rv, value in zip(latent.variables, latent.values, strict=True):
-        mean, covariance = model.replace_rvs_by_values(list(rv.owner.op.dist_params(rv.owner)))
+        mean, covariance = centered(model.replace_rvs_by_values(list(rv.owner.op.dist_params(rv.owner))))
         for row in latent.rows(value):
             own = [_row(mean, row, 1), _row(covariance, row, 2)]
             known = (part for part in parts if equal_computations(own, [part.mean, part.covariance]))

@@ -9,6 +9,7 @@ import pymc as pm
 from pytensor.tensor.random.basic import MvNormalRV
 from pytensor.tensor.variable import TensorVariable
 
+from pmgp.interface.covariance.distances import centered
 from pmgp.interface.graphs.compilation import Compiler
 from pmgp.interface.model.joint_terms import theta_values
 from pmgp.interface.model.theta_prior import ThetaPrior
@@ -37,7 +38,7 @@ def observed_normal(model: pm.Model, observed: TensorVariable, compile_kwargs: d
     others = [v for v in (*model.basic_RVs, *model.potentials) if v is not observed]
     theta = ThetaVector(theta_values(model, []), model.initial_point(), Compiler(compile_kwargs))
     theta.refuse(theta.discrete)
-    mean, covariance = model.replace_rvs_by_values(list(observed.owner.op.dist_params(observed.owner)))
+    mean, covariance = centered(model.replace_rvs_by_values(list(observed.owner.op.dist_params(observed.owner))))
     prior = ThetaPrior(model.logp(vars=others, sum=False), theta)
     return ObservedNormal(theta, prior, mean, covariance, observed_values(model, observed))
 

@@ -9,6 +9,7 @@ import pymc as pm
 from pytensor.tensor.random.basic import MvNormalRV
 
 from pmgp.interface.covariance import tiled
+from pmgp.interface.covariance.distances import centered
 from pmgp.interface.covariance.tiled import Backend, TiledMoments
 from pmgp.interface.graphs.numpy_operations import UnsupportedGraphError
 from pmgp.interface.model.latent_pieces import LatentPieces
@@ -47,7 +48,7 @@ class TiledPrior:
                 "need: use pmgp.marginal.log_likelihood"
             )
         rv = latent.variables[0]
-        self.mean, self.covariance = model.replace_rvs_by_values(list(rv.owner.op.dist_params(rv.owner)))
+        self.mean, self.covariance = centered(model.replace_rvs_by_values(list(rv.owner.op.dist_params(rv.owner))))
         self._theta = theta
         try:
             self._tiles = backend.covariance(model, theta, self.mean, self.covariance)

@@ -20,6 +20,7 @@ from pytensor.tensor.variable import TensorVariable
 from pmgp.core.gaussians import DensePrior
 from pmgp.core.gaussians.dense import INDEFINITE
 from pmgp.core.numerics import linalg
+from pmgp.interface.covariance.distances import centered
 from pmgp.interface.model.latent_gaussian import ModelError
 from pmgp.interface.prediction.joint_covariance import JointMoments, Parts, compile_joint_moments
 from pmgp.interface.prediction.known_process import KnownProcess
@@ -78,7 +79,8 @@ class LatentProcess:
         probe = np.concatenate([self.X[:PROBED], Xnew[:PROBED], self.X[:1]])
         try:
             compiler = _compiler([self._joint, *self._values])
-            self._moments = compile_joint_moments(*self._graphs, compiler, probe, theta)
+            mean, covariance = centered(self._graphs, {self._joint: self.X})
+            self._moments = compile_joint_moments(mean, covariance, compiler, probe, theta)
             self._parts(Xnew[:1], theta)
         except (AssertionError, IndexError, TypeError, ValueError, NotImplementedError) as error:
             message = f"the covariance of {self._f.name!r} cannot be evaluated at new inputs: {error}"

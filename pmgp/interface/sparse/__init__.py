@@ -1,6 +1,6 @@
 """Gaussian processes on inducing inputs: the variational optimum of a free-form q(u, theta), as a PyMC model.
 
-May import: core, interface.graphs, interface.distributions, interface.model,
+May import: core, interface.covariance, interface.graphs, interface.distributions, interface.model,
 interface.steps.
 """
 

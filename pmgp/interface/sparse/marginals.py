@@ -12,6 +12,7 @@ from pytensor.tensor import _as_tensor_variable
 from pytensor.tensor.linalg import cholesky, solve_triangular
 from pytensor.tensor.variable import TensorVariable
 
+from pmgp.interface.covariance.distances import are_far, centered
 from pmgp.interface.model.latent_gaussian import ModelError
 from pmgp.interface.sparse.inputs import current_value
 
@@ -118,13 +119,13 @@ class InducingInputs:
 
 def _inducing_covariance(cov_func: Any, Z: Any) -> TensorVariable:
     """Return K_uu with the prior variances on its diagonal."""
-    points = Z.shape[0]
-    return pt.switch(pt.eye(points, dtype=bool), cov_func(Z, diag=True)[:, None], cov_func(Z))
+    points, [covariance] = Z.shape[0], centered([cov_func(Z)])
+    return pt.switch(pt.eye(points, dtype=bool), cov_func(Z, diag=True)[:, None], covariance)
 
 
 def _cross_covariance(cov_func: Any, Z: Any, X: Any) -> TensorVariable:
     """Return K_uf, with the prior variance where an inducing input equals an input in a single column of numbers."""
-    covariance = cov_func(Z, X)
+    [covariance] = centered([cov_func(Z, X)])
     same = None if _has_noise(cov_func) else _coincidence(Z, X)
     return covariance if same is None else pt.switch(same, cov_func(X, diag=True)[None, :], covariance)
 
@@ -141,10 +142,12 @@ def _coincidence(Z: Any, X: Any) -> Any:
     inducing, inputs = current_value(Z), current_value(X)
     if inducing is None or inducing.shape[1] != 1:
         return None
+    # Where distances are those of centered inputs, less is lost.
+    center = inducing.mean() if are_far(inducing) else 0.0
     if inputs is not None and isinstance(Z, pt.TensorConstant) and isinstance(X, pt.TensorConstant):
-        same = _close(inducing, inputs, np)
+        same = _close(inducing - center, inputs - center, np)
         return pt.constant(same) if same.any() else None
-    return _close(Z, X, pt)
+    return _close(Z - center, X - center, pt)
 
 
 def _close(Z: Any, X: Any, library: Any) -> Any:
