@@ -17,6 +17,7 @@ from numpy.typing import ArrayLike, NDArray
 from scipy.stats import gamma
 
 from pmgp.core.likelihoods.checks import check_counts, check_positive
+from pmgp.core.numerics.arrays import numbers, refuse_masked
 from pmgp.interface.distributions import (
     BernoulliLogit,
     BernoulliProbit,
@@ -226,14 +227,17 @@ def count_regression(
     True
     """
     X = _inputs(X)
-    y = check_counts(_column(y, len(X), "count")).astype(np.int64)
+    y = _column(y, len(X), "count")
+    check_counts(np.ma.compressed(y))
+    y = _whole_numbers(y)
+    refuse_masked("exposure", exposure)
     units = np.ones(len(X)) if exposure is None else check_positive("exposure", _column(exposure, len(X), "exposure"))
-    if not y.any():
+    if not np.ma.compressed(y).any():
         raise ValueError("all counts are 0, and the prior of the level is centered at the log of their mean rate")
     with pm.Model(coords=_coords(X, feature_names)) as model:
         correlation = _correlation(kernel, X.shape[1])
         variance = pm.Exponential("variance", 1.0)
-        level = pm.Normal("level", np.log(y.sum() / units.sum()), 1.0)
+        level = pm.Normal("level", np.log(y.sum() / units[~np.ma.getmaskarray(y)].sum()), 1.0)
         process = {"mean_func": pm.gp.mean.Constant(level), "cov_func": variance * correlation}
         settings = process | {"inducing": inducing, "in_time": in_time}
         # Without exposures nothing in the likelihood has a length, so the model can predict at new inputs.
@@ -341,7 +345,7 @@ def regression(X: ArrayLike, y: ArrayLike, kernel: str = "rbf", feature_names: S
     ['lengthscale', 'variance', 'noise']
     """
     X = _inputs(X)
-    y = np.asarray(_column(y, len(X), "measurement"), dtype=np.float64)
+    y = numbers("y", _column(y, len(X), "measurement"))
     if not np.isfinite(y).all():
         raise ValueError(f"measurements must be finite, but y contains {y[~np.isfinite(y)][0]}")
     spread = float(y.std())
@@ -439,7 +443,7 @@ def _choose[T](table: dict[str, T], name: str, what: str) -> T:
 
 
 def _inputs(X: ArrayLike) -> NDArray[np.float64]:
-    X = np.asarray(X, dtype=np.float64)
+    X = numbers("X", X)
     if X.ndim != 2 or not X.size:
         raise ValueError(f"X must be a table (n, d) that is not empty, not an array of shape {X.shape}")
     bad = np.flatnonzero(~np.isfinite(X).all(axis=1))
@@ -463,16 +467,24 @@ def _check_names(names: Sequence[str], what: str) -> None:
 
 def _labels(y: ArrayLike, n: int, categories: int) -> NDArray[np.int64]:
     y = _column(y, n, "label")
-    wrong = np.setdiff1d(y, np.arange(categories))
+    wrong = np.setdiff1d(np.ma.compressed(y), np.arange(categories))
     if wrong.size:
         last = categories - 1
         allowed = "0 or 1" if categories == 2 else f"0, ..., {last}"
         raise ValueError(f"labels must be {allowed}, but y contains {wrong[0]}")
-    return y.astype(np.int64)
+    return _whole_numbers(y)
+
+
+def _whole_numbers(y: NDArray[Any]) -> NDArray[np.int64]:
+    """Return observations as integers, whatever is under a mask."""
+    if not np.ma.is_masked(y):
+        return y.astype(np.int64)
+    return np.ma.masked_array(np.ma.filled(y, 0).astype(np.int64), np.ma.getmask(y))
 
 
 def _column(values: ArrayLike, n: int, what: str) -> NDArray[Any]:
-    values = np.asarray(values)
+    """Return one value for each row; masked ones are missing observations."""
+    values = np.ma.masked_array(values) if np.ma.is_masked(values) else np.asarray(values)
     if values.shape != (n,):
         raise ValueError(f"there must be one {what} for each of the {n} rows of X, not the shape {values.shape}")
     return values

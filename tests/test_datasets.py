@@ -367,6 +367,30 @@ def test_dates_become_days(tmp_path, cells):
     assert dataset.notices[0] == f"column 'when' holds dates ({cells[0]}): the feature is days since the first one"
 
 
+@pytest.mark.parametrize(
+    ("cells", "days"),
+    [(["20240228", "20240301", "20240229"], [0, 2, 1]), (["202401", "202403", "202402"], [0, 60, 31])],
+)
+def test_times_without_hyphens_are_dates(tmp_path, cells, days):
+    path = write(tmp_path, "\n".join(["when,y", *[f"{cell},{k % 2}" for k, cell in enumerate(cells)]]))
+    np.testing.assert_array_equal(datasets.read_csv(path, time="when").X[:, 0], days)
+    # Elsewhere they may be numbers of products.
+    np.testing.assert_array_equal(datasets.read_csv(path).X[:, 0], np.array(cells, dtype=float))
+
+
+def test_times_that_are_no_dates_stay_numbers(tmp_path):
+    path = write(tmp_path, "when,y\n202312,0\n202313,1\n202314,0\n")
+    np.testing.assert_array_equal(datasets.read_csv(path, time="when").X[:, 0], [202312, 202313, 202314])
+
+
+@pytest.mark.parametrize("kind", ["ordered", "classes"])
+def test_equal_numbers_are_one_label(tmp_path, kind):
+    rows = [f"{k},{label}" for k, label in enumerate(["1", "1.0", "2", "3", "2.00", "3"])]
+    dataset = datasets.read_csv(write(tmp_path, "\n".join(["x,y", *rows])), kind=kind)
+    assert dataset.classes == ("1", "2", "3")
+    np.testing.assert_array_equal(dataset.y, [0, 0, 1, 2, 1, 2])
+
+
 def test_dates_that_can_be_read_in_two_ways_are_refused(tmp_path):
     with pytest.raises(DatasetError, match=r"'when' holds dates such as '01/02/2024'.*year-month-day"):
         datasets.read_csv(write(tmp_path, "when,y\n01/02/2024,0\n03/04/2024,1\n"))

@@ -188,6 +188,35 @@ def test_observations_of_one_latent_value_are_left_out_together():
     assert_allclose(found.elpd_i, expected, atol=0.05)
 
 
+@pytest.mark.parametrize("columns", [3, 1])
+def test_elements_of_a_table_are_left_out_one_by_one(columns):
+    rng = np.random.default_rng(3)
+    y = rng.normal(size=(4, columns))
+    with pm.Model() as model:
+        scale, tau = pm.LogNormal("scale", 0.0, 0.5), pm.HalfNormal("tau")
+        x, z = pm.Normal("x", 0.0, tau, shape=4), pm.Normal("z", 0.0, tau, shape=columns)
+        pm.Normal("y", x[:, None] + z, scale, observed=y)
+    near_one, x, z = np.exp(0.1 * rng.normal(size=(2, 40))), rng.normal(size=(40, 4)), rng.normal(size=(40, columns))
+    idata = chain_of(model, scale=near_one[0], tau=near_one[1], x=x, z=z)
+    idata["observed_data"] = xr.DataTree(xr.Dataset({"y": (("row", "column"), y)}))
+    found = pmgp.loo(idata, model=model, **SETTINGS)
+    assert found.elpd_i.dims == ("y_element",)
+    assert_array_equal(found.elpd_i["y_element"], np.arange(y.size))
+
+
+def test_predictors_with_several_observations_have_numbers():
+    """Rows of the table have their predictors in common."""
+    y = np.random.default_rng(3).normal(size=(4, 3))
+    with pm.Model() as model:
+        x = pm.Normal("x", 0.0, pm.HalfNormal("tau"), shape=4)
+        pm.Normal("y", x[:, None] + np.zeros((4, 3)), 1.0, observed=y)
+    idata = chain_of(model, tau=np.ones(40), x=np.random.default_rng(4).normal(size=(40, 4)))
+    idata["observed_data"] = xr.DataTree(xr.Dataset({"y": (("row", "column"), y)}))
+    found = pmgp.loo(idata, model=model, **SETTINGS).elpd_i
+    assert found.dims == ("x_element",)
+    assert found.shape == (4,)
+
+
 def normal(y: np.ndarray, covariance: np.ndarray) -> float:
     return -0.5 * float(y @ np.linalg.solve(covariance, y) + np.linalg.slogdet(2.0 * np.pi * covariance)[1])
 

@@ -137,3 +137,11 @@ def test_what_depends_on_them_is_refused():
         pm.Normal("z", y, 1.0, observed=F)
     with pytest.raises(pmgp.ModelError, match=r"'z' depends on missing observations of y, .* leave out these rows"):
         pmgp.PseudoMarginal(model=model)
+
+
+@pytest.mark.parametrize("name", ["normal", "poisson"])
+def test_the_maximum_is_that_without_the_rows(name):
+    found, expected = pmgp.find_map(model_of(name)), pmgp.find_map(model_of(name, without_rows=True))
+    assert_allclose(found.log_evidence, expected.log_evidence, rtol=1e-6)
+    assert_allclose(found.point["lengthscale"], expected.point["lengthscale"], rtol=1e-3)
+    assert not {"y", "y_unobserved"} & set(found.point)

@@ -146,6 +146,29 @@ def test_bad_counts_are_refused(data, change, message):
         count_regression(**({"X": data[0], "y": COUNTS} | change))
 
 
+def test_masked_counts_are_missing(data):
+    X, _ = data
+    hidden = np.ma.masked_array(np.append(COUNTS[:-1], -99), np.arange(N) == N - 1)
+    model = count_regression(X, hidden, exposure=EXPOSURE)
+    assert model.named_vars["y_unobserved"] in model.free_RVs
+    level = model["level"].owner.op.dist_params(model["level"].owner)[0].eval()
+    assert level == pytest.approx(np.log(COUNTS[:-1].sum() / EXPOSURE[:-1].sum()))
+    assert "y_unobserved" in classifier(X, np.ma.masked_array(data[1] + 0.0, np.arange(N) == 2)).named_vars
+
+
+@pytest.mark.parametrize(
+    ("change", "message"),
+    [
+        ({"X": np.ma.masked_array(np.zeros((N, D)), np.eye(N, D))}, r"X has 3 masked values, the first in row 0"),
+        ({"exposure": np.ma.masked_array(EXPOSURE, np.arange(N) == 5)}, r"exposure has 1 masked .* in row 5"),
+        ({"X": np.full((N, D), np.datetime64("2024-01-31"))}, r"X has dates, the first 2024-01-31: give numbers"),
+    ],
+)
+def test_masks_and_dates_that_would_be_lost_are_refused(data, change, message):
+    with pytest.raises(ValueError, match=message):
+        count_regression(**({"X": data[0], "y": COUNTS} | change))
+
+
 # Ordered categories.
 
 GRADES = np.array([0, 2, 1, 1, 2, 0, 1, 2])
@@ -275,6 +298,7 @@ def test_joint_density_of_measurements(data):
     [
         ({"y": np.full(N, 2.5)}, "all measurements are 2.5"),
         ({"y": np.append(MEASURED[1:], np.nan)}, "measurements must be finite, but y contains nan"),
+        ({"y": np.ma.masked_array(MEASURED, np.arange(N) == 2)}, "y has 1 masked values, the first in row 2"),
         ({"y": MEASURED[1:]}, "one measurement for each of the 8 rows"),
         ({"kernel": "linear"}, "kernel must be one of"),
     ],

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from collections.abc import Sequence
 from typing import TYPE_CHECKING, NamedTuple
 
 import numpy as np
@@ -19,6 +20,8 @@ N_SHOWN = 3
 """Number of offending cells or columns that an error message names."""
 DATES = ("ISO8601", "%d.%m.%Y", "%d/%m/%Y", "%m/%d/%Y")
 """Formats of dates, in the notation of pandas."""
+COMPACT = {8: "%Y%m%d", 6: "%Y%m"}
+"""Formats of dates that look like numbers, by the number of digits; they are dates only in a column of times."""
 COUNTING = "rows count from 0, without the header"
 
 
@@ -41,14 +44,17 @@ def encode_features(cells: pd.DataFrame, fill: bool = False, numbered: bool = Fa
     Columns of numbers stay as they are. Dates become days since the first of them. Any other column of text becomes a
     column of 0 and 1 for each of its values, or a single one for two values, since the other would be its mirror image.
     With `fill`, missing cells get the median of their column, or the most frequent value of a category. `numbered` says
-    that a column may number the rows on purpose, as times do.
+    that the columns are times: they may number the rows on purpose, and 20240131 and 202401 are dates.
     """
     missing = is_missing(cells)
     numbers = cells.apply(as_numbers)
     notices = []
     for name in cells:
         present = cells[name][~missing[name]]
-        if numbers[name].isna().all() and len(present) and (dates := _days(present)) is not None:
+        if not len(present):
+            continue
+        compact = [form for length, form in COMPACT.items() if numbered and _are_compact(present, length)]
+        if (compact or numbers[name].isna().all()) and (dates := _days(present, compact or DATES)) is not None:
             numbers[name] = dates
             notices.append(f"column {name!r} holds dates ({present.iloc[0]}): the feature is days since the first one")
     text = numbers.isna() & ~missing
@@ -154,14 +160,19 @@ def _not_finite(cells: pd.DataFrame, bad: NDArray[np.bool_]) -> str:
     )
 
 
-def _days(cells: pd.Series) -> pd.Series | None:
+def _are_compact(cells: pd.Series, length: int) -> bool:
+    """Whether all cells begin with a year from 1900 to 2099 and have so many digits."""
+    return bool(cells.str.strip().str.fullmatch(rf"(19|20)\d{{{length - 2}}}").all())
+
+
+def _days(cells: pd.Series, formats: Sequence[str]) -> pd.Series | None:
     """Return days since the first date, or None if the cells are not all dates in one format.
 
     Dates whose day and month cannot be told apart are refused.
     """
     import pandas as pd
 
-    readings = [pd.to_datetime(cells, format=form, errors="coerce", utc=True) for form in DATES]
+    readings = [pd.to_datetime(cells, format=form, errors="coerce", utc=True) for form in formats]
     readings = [reading for reading in readings if reading.notna().all()]
     if len(readings) > 1 and not readings[0].equals(readings[1]):
         raise DatasetError(

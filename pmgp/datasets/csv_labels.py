@@ -142,6 +142,16 @@ def exposures(cells: pd.Series) -> NDArray[np.float64]:
     return numbers
 
 
+def one_spelling(cells: pd.Series) -> pd.Series:
+    """Write equal numbers alike, as the shortest of their spellings: 1 and 1.0 are the same label."""
+    numbers = as_numbers(cells)
+    if not np.isfinite(numbers).all():
+        return cells
+    ordered = sorted(zip(cells, numbers, strict=True), key=lambda pair: (-len(pair[0]), pair[0]))
+    shortest = {number: text for text, number in ordered}
+    return numbers.map(shortest)
+
+
 def _coded(cells: pd.Series, values: Sequence[str], notices: tuple[str, ...] = ()) -> Labels:
     codes = {value: code for code, value in enumerate(values)}
     return Labels(np.array([codes[value] for value in cells], dtype=np.int64), tuple(values), notices)

@@ -15,6 +15,7 @@ from pmgp.datasets.csv_labels import (
     count_labels,
     exposures,
     measured_labels,
+    one_spelling,
     ordered_labels,
 )
 from pmgp.datasets.csv_table import is_missing, read_table
@@ -109,7 +110,7 @@ def read_csv(
     if missing == "drop":
         table, dropped = _complete_rows(table, columns)
         notices += dropped
-    labels = _labels(table[columns.label], kind, order)
+    labels = _labels(one_spelling(table[columns.label]), kind, order)
     encoded = encode_features(table[columns.features], fill=missing == "median", numbered=time is not None)
     return Dataset(
         name=path.name.split(".")[0],

@@ -26,6 +26,7 @@ from pmgp.interface.climbing import LARGEST_FACTORIZED, density_of
 from pmgp.interface.graphs.compilation import INTERPRETED, CompiledWhenCalled
 from pmgp.interface.importance.targets import MarginalTarget
 from pmgp.interface.model.latent_gaussian import LatentGaussianModel
+from pmgp.interface.model.missing import imputed
 from pmgp.interface.model.observed_normal import gaussian_observations, observed_values
 from pmgp.interface.model.points import value_point
 from pmgp.interface.model.taking_apart import take_apart
@@ -292,7 +293,11 @@ def _log_prior_without_jacobian(model: pm.Model, parts: LatentGaussianModel) -> 
 def _natural_point(
     model: pm.Model, parts: LatentGaussianModel, theta: np.ndarray, f: np.ndarray
 ) -> dict[str, np.ndarray]:
+    """Return the variables at theta and f, without missing observations and what depends on them."""
     values = parts.unravel(theta) | parts.unravel_latent(f, theta)
+    missing = {model.rvs_to_values[rv] for rv in imputed(model, parts.latent_vector.variables)}
     variables = get_default_varnames(model.unobserved_value_vars, include_transformed=False)
-    outputs = model.compile_fn(variables, inputs=model.value_vars, mode=INTERPRETED)(values)
+    variables = [variable for variable in variables if not missing & set(ancestors([variable]))]
+    inputs = [value for value in model.value_vars if value not in missing]
+    outputs = model.compile_fn(variables, inputs=inputs, mode=INTERPRETED)(values)
     return {variable.name: value for variable, value in zip(variables, outputs, strict=True)}

@@ -220,6 +220,27 @@ def test_lattices_around_points_hold_them():
     assert (high - POINTS.max(axis=0) >= 0.85).all()
 
 
+@pytest.mark.parametrize("spacing", [0.1, 0.5, 1.0, (0.5, 2.0)])
+def test_rounded_points_are_not_in_the_border(spacing):
+    """The last of them would be on an edge of the lattice."""
+    points = np.round(np.random.default_rng(2).uniform(0.0, 10.0, size=(200, 2)), 1)
+    lattice = pmgp.gp.Lattice.around(points, spacing=spacing, border=3.0)
+    assert lattice.counts(points)[lattice.interior].sum() == len(points)
+
+
+@pytest.mark.parametrize("border", [0, 3])
+def test_points_on_the_upper_edge_are_in_the_last_cells(border):
+    lattice = pmgp.gp.Lattice((3, 2), spacing=0.1, border=border)
+    counts = lattice.counts([[0.3, 0.2], [0.1 + 0.2, 0.0], [0.0, 0.05]])[lattice.interior]
+    np.testing.assert_array_equal(counts.reshape(3, 2), [[1, 0], [0, 0], [1, 1]])
+
+
+@pytest.mark.parametrize("point", [[0.4, 0.1], [-0.2, 0.1], [np.nan, 0.1]])
+def test_points_outside_the_lattice_are_named(point):
+    with pytest.raises(ValueError, match=r"1 of the 2 points lie outside the lattice, the first at \["):
+        pmgp.gp.Lattice((3, 2), spacing=0.1).counts([[0.1, 0.1], point])
+
+
 SIDE = np.array([[1.0, -1.0], [-1.0, 1.0]])
 REFUSED = {
     "both": (lambda: on(range=2.0), "either a lengthscale or a range"),

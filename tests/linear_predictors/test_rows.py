@@ -305,6 +305,22 @@ def test_rows_whose_observations_are_missing_are_predicted_with_the_others(name)
     assert np.isfinite(drawn["y"]).all()
 
 
+def test_new_rows_are_predicted_if_observations_of_the_old_ones_were_missing():
+    """The mask has the number of the old rows."""
+    with pm.Model(coords={"group": ["a", "b"]}) as model:
+        group = pm.Data("group_of", [0, 1, 0])
+        u = pm.Normal("u", 0.0, pm.HalfNormal("tau"), dims="group")
+        pm.Poisson("y", pm.math.exp(u[group]), observed=np.array([0.0, np.nan, 2.0]))
+    u = np.random.default_rng(5).normal(size=(1, 6, 2))
+    values = {"u": (("chain", "draw", "group"), u), "tau": (("chain", "draw"), np.ones((1, 6)))}
+    draws = xr.Dataset(values, coords={"draw": np.arange(6), "group": ["a", "b"]})
+    model.set_dim("group", 3, coord_values=["a", "b", "new"])
+    model.set_data("group_of", np.array([2, 1, 0, 1]))
+    found = pmgp.predict(xr.DataTree.from_dict({"posterior": draws}), model=model)
+    known = np.exp(u[0]).mean(axis=0)
+    np.testing.assert_allclose(found["mean"], [np.exp(0.5), known[1], known[0], known[1]], rtol=1e-9)
+
+
 def test_rows_that_a_model_leaves_out_by_itself_are_not_predicted():
     kept = np.array([True, False, True, True, False])
     with pm.Model() as model:

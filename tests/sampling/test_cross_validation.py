@@ -122,6 +122,25 @@ def test_models_whose_observations_cannot_be_left_out_are_refused(of, words):
 
 
 @pytest.mark.parametrize(
+    ("y", "words"),
+    [
+        (np.ma.masked_array(PROBLEM.y, np.arange(N) == 3), "y has 1 masked values, the first in row 3"),
+        (np.where(np.arange(N) == 3, np.nan, PROBLEM.y), "y has NaN in row 3"),
+    ],
+)
+def test_observations_that_are_missing_are_refused(y, words):
+    with pytest.raises(ValueError, match=words):
+        pmgp.cross_validate(make, y, **QUICK)
+
+
+def test_models_of_the_package_can_be_validated():
+    X, counts = np.linspace(0.0, 1.0, 8)[:, None], np.array([0, 2, 1, 4, 3, 1, 0, 5])
+    build = partial(pmgp.models.count_regression, X)
+    found = pmgp.cross_validate(build, counts, **QUICK | {"folds": 2, "draws": 5, "tune": 5})
+    assert np.isfinite(found.log_density).all()
+
+
+@pytest.mark.parametrize(
     ("settings", "words"),
     [
         ({"folds": 1}, "folds must be from 2"),

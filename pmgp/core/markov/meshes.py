@@ -10,6 +10,9 @@ import numpy as np
 from scipy import sparse
 from scipy.sparse.linalg import splu
 
+# Points that are this near to an edge, in cells, are on it.
+NEAR = 1e-6
+
 
 @dataclass(frozen=True, eq=False)
 class Mesh:
@@ -144,7 +147,8 @@ class Lattice:
         """
         points, spacing = np.asarray(points, dtype=float), np.broadcast_to(np.asarray(spacing, dtype=float), 2)
         low, high = points.min(axis=0), points.max(axis=0)
-        cells = np.maximum(np.ceil((high - low) / spacing), 1.0)
+        # No point lies on an outer edge, as the last of rounded coordinates would.
+        cells = np.floor((high - low) / spacing + NEAR) + 1.0
         origin = 0.5 * (low + high - cells * spacing)
         width = int(np.ceil(border / spacing.min()))
         return cls((int(cells[0]), int(cells[1])), spacing, (float(origin[0]), float(origin[1])), width)
@@ -230,14 +234,26 @@ class Lattice:
     def counts(self, points: Any) -> np.ndarray:
         """Return the number of points in each cell: (k, 2) -> (m,).
 
+        A point on the upper edge of the cells without the border is in the last of them.
+
         Raises
         ------
         ValueError
-            For points outside the lattice.
+            For points that are not finite or outside the lattice.
         """
-        place = np.floor((np.asarray(points, dtype=float) - self._first) / self.spacing + 0.5).astype(int)
-        if not ((place >= 0) & (place < self.extended)).all():
-            raise ValueError("some points lie outside the lattice")
+        points = np.asarray(points, dtype=float)
+        position = np.nan_to_num((points - self._first) / self.spacing + 0.5, nan=-1.0)
+        first, last = self.border, np.add(self.border, self.shape)
+        # Rounding may have moved points that are on an edge.
+        place = np.where(np.abs(position - last) <= NEAR, last - 1, np.floor(position))
+        place = np.where(np.abs(position - first) <= NEAR, first, place)
+        wrong = np.flatnonzero(~((place >= 0) & (place < self.extended)).all(axis=1))
+        if wrong.size:
+            raise ValueError(
+                f"{wrong.size} of the {len(points)} points lie outside the lattice, the first at {points[wrong[0]]}: "
+                "give it a wider border, or make it with Lattice.around(points, ...)"
+            )
+        place = place.astype(int)
         return np.bincount(place[:, 0] * self.extended[1] + place[:, 1], minlength=self.size)
 
 

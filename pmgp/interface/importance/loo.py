@@ -204,8 +204,12 @@ def _labels(
     group = "posterior" if rows is None else "observed_data"
     if group not in idata or name not in idata[group]:
         return name, f"{name}_dim_0", places
-    dimension = str(idata[group][name].dims[-1])
-    return name, dimension, idata[group][name][dimension].to_numpy()[places if rows is None else rows]
+    variable, numbers = idata[group][name], places if rows is None else rows
+    dimension, *others = [str(one) for one in variable.dims[::-1] if one not in ("chain", "draw")]
+    # Elements of tables, row by row, and predictors that are no elements of a variable have numbers.
+    if others or numbers.max() >= variable.sizes[dimension]:
+        return name, f"{name}_element", numbers
+    return name, dimension, variable[dimension].to_numpy()[numbers]
 
 
 def _tree(

@@ -11,9 +11,11 @@ import pytensor.tensor as pt
 from pymc.gp.cov import Add, Constant, Cosine, Covariance, Exponential, Matern12, Matern32, Matern52, Periodic, Prod
 from pytensor.compile import SharedVariable
 from pytensor.graph.basic import Constant as ConstantVariable
+from pytensor.graph.basic import Variable
 from pytensor.tensor.variable import TensorVariable
 
 from pmgp.core.markov import Part
+from pmgp.core.numerics.arrays import numbers
 from pmgp.interface.distributions.markov_process import MarkovConditionalRV, MarkovProcessRV
 from pmgp.interface.model.latent_variable import ModelError
 
@@ -271,12 +273,14 @@ def _scalar(factor: Any) -> TensorVariable:
 
 def _times(X: Any) -> TensorVariable:
     """Return times as a vector, after a check of those that are known."""
+    if not isinstance(X, Variable):
+        X = numbers("X", X)
     given = pt.as_tensor(X).astype("float64")
     if given.ndim not in (1, 2) or (given.ndim == 2 and given.type.shape[1] not in (None, 1)):
         raise ModelError(f"times must be a vector or a matrix with one column, not of shape {given.type.shape}")
     known = X.get_value() if isinstance(X, SharedVariable) else X.data if isinstance(X, ConstantVariable) else X
     if not isinstance(known, TensorVariable):
-        numbers = np.asarray(known, dtype=float)
-        if not np.isfinite(numbers).all():
-            raise ModelError(f"{np.count_nonzero(~np.isfinite(numbers))} of {numbers.size} times are not finite")
+        wrong = ~np.isfinite(np.asarray(known, dtype=float))
+        if wrong.any():
+            raise ModelError(f"{np.count_nonzero(wrong)} of {wrong.size} times are not finite")
     return given if given.ndim == 1 else given[:, 0]

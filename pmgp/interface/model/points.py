@@ -2,13 +2,17 @@
 
 from __future__ import annotations
 
+from collections.abc import Sequence
 from typing import Any
 
 import numpy as np
 import pymc as pm
-from pymc.initial_point import make_initial_point_fn
+from pymc.initial_point import make_initial_point_expression, make_initial_point_fn
+from pymc.pytensorf import compile as compile_pytensor
 from pytensor.graph.traversal import ancestors
 from pytensor.tensor.variable import TensorVariable
+
+from pmgp.interface.graphs.compilation import INTERPRETED
 
 
 def value_point(model: pm.Model, point: dict[str, Any] | None) -> dict[str, np.ndarray]:
@@ -30,6 +34,18 @@ def value_point(model: pm.Model, point: dict[str, Any] | None) -> dict[str, np.n
         _check_support(model, natural[name], value, start[model.rvs_to_values[natural[name]].name])
     rest = {name: value for name, value in given.items() if name not in natural}
     return {**start, **{name: _finite(name, _array(name, value, start[name].shape)) for name, value in rest.items()}}
+
+
+def initial_values(model: pm.Model, variables: Sequence[TensorVariable]) -> dict[str, np.ndarray]:
+    """Return PyMC's initial values of some free variables, transformed, by the names of their value variables."""
+    graphs = make_initial_point_expression(
+        free_rvs=variables,
+        rvs_to_transforms=model.rvs_to_transforms,
+        initval_strategies=model.rvs_to_initial_values,
+        return_transformed=True,
+    )
+    values = compile_pytensor([], graphs, mode=INTERPRETED)()
+    return {model.rvs_to_values[rv].name: value for rv, value in zip(variables, values, strict=True)}
 
 
 def _check_names(given: dict[str, Any], natural: dict[str, Any], transformed: dict[str, TensorVariable]) -> None:

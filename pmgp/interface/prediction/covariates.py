@@ -10,10 +10,12 @@ import pymc as pm
 from pytensor.graph.traversal import ancestors
 from pytensor.tensor.variable import TensorVariable
 
+from pmgp.core.numerics.arrays import numbers
+
 
 def check_inputs(Xnew: Any, X: np.ndarray) -> np.ndarray:
     """Refuse new inputs that do not fit the old ones, X of shape (n, d)."""
-    Xnew = np.asarray(Xnew, dtype=float)
+    Xnew = numbers("Xnew", Xnew)
     if Xnew.ndim != 2:
         raise ValueError(f"Xnew must be a matrix of shape (m, {X.shape[1]}), not of shape {Xnew.shape}")
     if Xnew.shape[0] == 0:

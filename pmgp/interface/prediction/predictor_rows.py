@@ -30,6 +30,7 @@ from pmgp.interface.model.latent_variable import ModelError
 from pmgp.interface.model.missing import hyperparameters
 from pmgp.interface.model.model_prior import model_prior
 from pmgp.interface.model.pieces import piece_of
+from pmgp.interface.model.points import initial_values
 from pmgp.interface.model.theta_vector import ThetaVector
 from pmgp.interface.prediction.grown import GrownPiece, places_in_posterior
 
@@ -206,7 +207,8 @@ class PredictorRows:
         posterior: xr.Dataset,
         seed: int | None = None,
     ) -> None:
-        point, settings = model.initial_point(), {} if seed is None else {"random_seed": seed}
+        # Missing observations have the mask of the former rows.
+        point, settings = initial_values(model, [*needed, *latents]), {} if seed is None else {"random_seed": seed}
         theta = ThetaVector([model.rvs_to_values[rv] for rv in needed], point, Compiler(settings))
         depending = [parameter for parameter in parameters if set(latents) & set(ancestors([parameter]))]
         # Together, so that they have their variables in common.

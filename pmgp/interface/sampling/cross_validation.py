@@ -21,6 +21,7 @@ from numpy.typing import ArrayLike
 from pymc.exceptions import ImputationWarning
 from scipy.special import logsumexp
 
+from pmgp.core.numerics.arrays import refuse_masked
 from pmgp.interface.executors import Executors, check_executor
 from pmgp.interface.model.latent_gaussian import ModelError
 from pmgp.interface.sampling import fingerprint
@@ -128,7 +129,10 @@ def cross_validate(
     True
     """
     check_executor(executor, stall_limit)
+    refuse_masked("y", y)
     y = np.asarray(y)
+    if y.dtype.kind == "f" and np.isnan(y).any():
+        raise ValueError(f"y has NaN in row {np.flatnonzero(np.isnan(y))[0]}: leave out the rows without observations")
     if chains < 1:
         raise ValueError(f"chains must be at least 1, not {chains}")
     if y.ndim != 1:

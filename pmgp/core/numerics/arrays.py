@@ -1,0 +1,44 @@
+"""Arrays that a user gives, where conversion to floats would lose what they say: masks and dates."""
+
+from __future__ import annotations
+
+from datetime import date
+from typing import Any
+
+import numpy as np
+
+
+def numbers(what: str, values: Any) -> np.ndarray:
+    """Return values as floats.
+
+    Raises
+    ------
+    ValueError
+        If some are masked, or if they are dates.
+    """
+    refuse_masked(what, values)
+    refuse_dates(what, values)
+    return np.asarray(values, dtype=float)
+
+
+def refuse_masked(what: str, values: Any) -> None:
+    """Refuse masked values: without the mask, what it hides would count."""
+    if np.ma.is_masked(values):
+        places = np.argwhere(np.ma.getmaskarray(values))
+        raise ValueError(
+            f"{what} has {len(places)} masked values, the first in row {places[0][0]}: leave out these rows, or fill "
+            "in the values"
+        )
+
+
+def refuse_dates(what: str, values: Any) -> None:
+    """Refuse dates, which would count as nanoseconds, or days, since 1970."""
+    array = np.asarray(values)
+    if array.dtype.kind not in "mMO":
+        return
+    dates = [one for one in array.flat if isinstance(one, date | np.datetime64 | np.timedelta64)]
+    if dates:
+        raise ValueError(
+            f"{what} has dates, the first {dates[0]}: give numbers in the model's unit of time, for example "
+            "(dates - start) / np.timedelta64(1, 'D') for days"
+        )
