@@ -5,12 +5,12 @@ from __future__ import annotations
 import numpy as np
 import pytest
 
-from pmgp.core.approximations import ExpectationPropagation, Laplace
+from pmgp.core.approximations import ExpectationPropagation, Laplace, gradients
 from pmgp.core.approximations.gradients import matched_gradient
 from pmgp.core.gaussians import DensePrior
 from pmgp.core.likelihoods import BernoulliLogit, BernoulliProbit
 from pmgp.core.numerics.linalg import symmetrized
-from tests.approximations.test_laplace import covariance_of_a_process
+from tests.approximations.test_laplace import StudentT, covariance_of_a_process
 
 METHODS = [Laplace(tolerance=1e-20), ExpectationPropagation(tolerance=1e-13, max_sweeps=300)]
 N = 7
@@ -95,3 +95,66 @@ def test_the_motion_of_the_mode_takes_the_third_derivative():
     expected = differences(METHODS[0], m, K, likelihood, np.zeros(N), K)
     assert (right * K).sum() == pytest.approx(expected, rel=1e-5)
     assert abs((wrong * K).sum() - expected) > 1e-3
+
+
+class OutlyingStudentT(StudentT):
+    """A likelihood whose curvature is negative at some of the observations."""
+
+    def __init__(self, y, scale=0.3):
+        super().__init__(y)
+        self.scale = scale
+
+    def third_derivative(self, f):
+        residual, power = (f - self.y) / self.scale, self.freedom + 1.0
+        numerator = 2.0 * residual * (3.0 * self.freedom - np.square(residual))
+        return power * numerator / (self.freedom + np.square(residual)) ** 3 / self.scale**3
+
+
+class WithAbsoluteCurvature(OutlyingStudentT):
+    """As in models of PyMC, whose graph does not give the Fisher information."""
+
+    def fisher_information(self, f):
+        return np.abs(self.curvature(f))
+
+
+OUTLIERS = np.array([0.1, -0.2, 2.5, 0.4, 0.3, -2.0, 0.6])
+
+
+def relative_errors(kind):
+    """Of the gradients along K, along m and in the likelihood's scale."""
+    m, K, _ = problem(BernoulliLogit)
+    # With the Fisher information Newton's method approaches the mode by a constant factor in each step.
+    method = Laplace(tolerance=1e-20, max_iterations=1000)
+    q = method.fit(DensePrior(m, np.asfortranarray(K)), kind(OUTLIERS))
+    assert (kind(OUTLIERS).curvature(q.mean) < 0.0).any()
+    gradient = method.evidence_gradient(q, kind(OUTLIERS))
+    dm = np.arange(N) - 2.0
+    in_scale = [evidence(method, m, K, kind(OUTLIERS, scale)) for scale in (0.3001, 0.2999)]
+    found = [
+        (symmetrized(gradient.covariance) * K).sum(),
+        gradient.mean @ dm,
+        (gradient.along(kind(OUTLIERS, 0.3001)) - gradient.along(kind(OUTLIERS, 0.2999))) / 2e-4,
+    ]
+    expected = [
+        differences(method, m, K, kind(OUTLIERS), np.zeros(N), K),
+        differences(method, m, K, kind(OUTLIERS), dm, 0.0 * K),
+        (in_scale[0] - in_scale[1]) / 2e-4,
+    ]
+    return np.abs(np.divide(found, expected) - 1.0)
+
+
+@pytest.mark.parametrize("kind", [OutlyingStudentT, WithAbsoluteCurvature])
+def test_gradients_with_outliers(kind):
+    assert (relative_errors(kind) < 1e-4).all()
+
+
+@pytest.mark.parametrize("kind", [OutlyingStudentT, WithAbsoluteCurvature])
+def test_the_slope_of_the_curvature_in_place_of_that_of_the_sites_is_rejected(kind, monkeypatch):
+    monkeypatch.setattr(gradients, "slope_of_precision", lambda likelihood, f, _: -likelihood.third_derivative(f))
+    assert (relative_errors(kind)[:2] > 1e-3).any()
+
+
+@pytest.mark.parametrize("kind", [OutlyingStudentT, WithAbsoluteCurvature])
+def test_a_mode_that_moves_with_the_precision_of_the_sites_is_rejected(kind, monkeypatch):
+    monkeypatch.setattr(gradients, "motion_of_mode", lambda product, v, *_: product(v))
+    assert (relative_errors(kind)[:2] > 1e-3).any()

@@ -11,10 +11,14 @@ from collections.abc import Callable
 from typing import Any, NamedTuple
 
 import numpy as np
+from scipy.sparse.linalg import LinearOperator, cg
 
 from pmgp.core.approximations.moment_matching import cavities
 from pmgp.core.gaussians import Posterior
-from pmgp.core.likelihoods.base import Likelihood, SiteLikelihood
+from pmgp.core.likelihoods.base import Likelihood, SiteLikelihood, slope_of_precision, sound_precision
+
+# Relative error of the motion of Laplace's mode where curvatures are negative.
+MOTION = 1e-8
 
 
 class EvidenceGradient(NamedTuple):
@@ -52,13 +56,41 @@ def laplace_gradient(q: Posterior, likelihood: SiteLikelihood) -> EvidenceGradie
     bar, inverse_diagonal = q.covariance_bar(alpha)
     variances = q.variance_given(inverse_diagonal)
     # Derivative of -log|B|/2 in the mode, then in the gradient of the likelihood, which moves the mode.
-    by_mode = 0.5 * variances * likelihood.third_derivative(mode)
-    by_gradient = q.product(by_mode)
-    by_shift = by_mode - q.precision * by_gradient
+    by_mode = -0.5 * variances * slope_of_precision(likelihood, mode, np.sqrt(variances))
+    curvature = likelihood.curvature(mode)
+    by_gradient = motion_of_mode(q.product, by_mode, q.precision, curvature)
+    by_shift = by_mode - np.where(curvature > 0.0, q.precision, curvature) * by_gradient
 
     def along(other: Likelihood) -> float:
         slope, curvature = other.derivatives(mode)
-        explicit = float(other.log_likelihood(mode)) - 0.5 * float(variances @ curvature)
+        precision = sound_precision(other, mode, curvature)
+        explicit = float(other.log_likelihood(mode)) - 0.5 * float(variances @ precision)
         return explicit + float(by_gradient @ slope)
 
     return EvidenceGradient(q.shifted_bar(bar, by_shift, alpha), alpha + by_shift, along)
+
+
+def motion_of_mode(
+    product: Callable[[np.ndarray], np.ndarray], v: np.ndarray, precision: np.ndarray, curvature: np.ndarray
+) -> np.ndarray:
+    """Return (K^-1 + W)^-1 v with the likelihood's curvature W at the mode, which may be negative: (n,).
+
+    `product` multiplies with (K^-1 + precision)^-1, whose precision (n,) is positive in place of a negative curvature.
+    The mode moves with the curvature itself. Since K^-1 + W is positive definite at a mode, the system below is, too.
+    """
+    replaced = np.flatnonzero(curvature <= 0.0)
+    if not replaced.size:
+        return product(v)
+    root = np.sqrt(precision[replaced] - curvature[replaced])
+
+    def spread(z: np.ndarray) -> np.ndarray:
+        whole = np.zeros_like(v)
+        whole[replaced] = root * np.ravel(z)
+        return whole
+
+    def system(z: np.ndarray) -> np.ndarray:
+        return np.ravel(z) - root * product(spread(z))[replaced]
+
+    shape = (replaced.size, replaced.size)
+    z, _ = cg(LinearOperator(shape, system, dtype=float), root * product(v)[replaced], rtol=MOTION)
+    return product(v + spread(z))

@@ -33,7 +33,7 @@ from typing import Any, NamedTuple, NoReturn, Protocol, Self, cast
 
 import numpy as np
 
-from pmgp.core.likelihoods.base import Likelihood
+from pmgp.core.likelihoods.base import Likelihood, sound_precision
 
 # Precisions of sites, times the prior variance, between which B keeps digits; below the smallest, the data say nothing
 # about that latent value.
@@ -351,9 +351,7 @@ class ConditionedPrior(ABC):
         The Fisher information replaces the curvature where that is not positive.
         """
         gradient, precision = likelihood.derivatives(f)
-        if np.any(precision <= 0.0):
-            precision = np.where(precision > 0.0, precision, likelihood.fisher_information(f))
-        precision = np.maximum(precision, self.precisions[0])
+        precision = np.maximum(sound_precision(likelihood, f, precision), self.precisions[0])
         return precision * f + gradient, precision
 
     def information(self, change: np.ndarray) -> float:

@@ -12,13 +12,14 @@ from dataclasses import dataclass
 
 import numpy as np
 
+from pmgp.core.approximations.gradients import motion_of_mode
 from pmgp.core.approximations.laplace import Iterate, damped
 from pmgp.core.gaussians.base import SMALLEST_PRECISION, SMALLEST_VARIANCE
 from pmgp.core.iterative.gaussian import EvidenceEstimate, IterativeEvidence, joined, product_with
 from pmgp.core.iterative.preconditioners import Kernel
 from pmgp.core.iterative.probes import Probes
 from pmgp.core.iterative.solvers import ConjugateGradients, NotConvergedError, log_determinant
-from pmgp.core.likelihoods.base import SiteLikelihood
+from pmgp.core.likelihoods.base import SiteLikelihood, slope_of_precision, sound_precision
 
 
 @dataclass(frozen=True)
@@ -82,13 +83,23 @@ class IterativeLaplace:
         determinant = log_determinant(solved, P)
         variances = noise - noise**2 * probes.inverse_diagonal(P, w, solved.x)
         # The gradient of -log|B|/2 in the mode, and in a shift of the mode that K partly undoes.
-        by_mode = 0.5 * variances * likelihood.third_derivative(mode.f)
-        moved = self._solver.solve(product, (noise * by_mode)[:, None], P, units=np.sqrt(noise)[:, None])
-        a, by_shift = mode.a, moved.x[:, 0]
+        deviation = 1.0 / np.sqrt(precision + 1.0 / kernel.diagonal())
+        by_mode = -0.5 * variances * slope_of_precision(likelihood, mode.f, deviation)
+        steps = [solved.iterations]
+
+        def covariance_product(v: np.ndarray) -> np.ndarray:
+            moved = self._solver.solve(product, (noise * v)[:, None], P, units=np.sqrt(noise)[:, None])
+            steps.append(moved.iterations)
+            return kernel.product(moved.x)[:, 0]
+
+        curvature = likelihood.curvature(mode.f)
+        by_gradient = motion_of_mode(covariance_product, by_mode, precision, curvature)
+        by_shift = by_mode - np.where(curvature > 0.0, precision, curvature) * by_gradient
+        a = mode.a
         pairs = np.column_stack([0.5 * a, by_shift]), np.column_stack([a, a])
         bar = joined(pairs, probes.inverse(P, w, solved.x), np.zeros_like(a))._replace(noise=np.zeros_like(a))
         value = mode.objective - 0.5 * (determinant.value + float(np.log(precision).sum()))
-        iterations = int(max(solved.iterations.max(), moved.iterations.max()))
+        iterations = int(max(one.max() for one in steps))
         return EvidenceEstimate(value, 0.5 * determinant.standard_error, bar, a + by_shift, a, iterations)
 
     def mode(self, kernel: Kernel, mean: np.ndarray, likelihood: SiteLikelihood, probes: Probes) -> Iterate:
@@ -142,7 +153,5 @@ class IterativeLaplace:
 
 def _precision(likelihood: SiteLikelihood, f: np.ndarray, variance: np.ndarray) -> np.ndarray:
     """Return the curvature, replaced with the Fisher information where it is not positive."""
-    precision = likelihood.curvature(f)
-    if np.any(precision <= 0.0):
-        precision = np.where(precision > 0.0, precision, likelihood.fisher_information(f))
+    precision = sound_precision(likelihood, f, likelihood.curvature(f))
     return np.maximum(precision, SMALLEST_PRECISION / np.maximum(variance, SMALLEST_VARIANCE))

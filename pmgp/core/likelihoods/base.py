@@ -9,6 +9,9 @@ import numpy as np
 
 from pmgp.core.numerics.quadrature import SITES, TiltedMoments, tilted_moments, tilted_moments_in_parts
 
+# Step of differences of the Fisher information, in deviations.
+DIFFERENCE = 1e-4
+
 
 class Likelihood(Protocol):
     """p(y|f) = prod_i p(y_i|f_i) with the data inside; leading axes of f are independent draws.
@@ -54,6 +57,26 @@ class SiteLikelihood(Likelihood, Protocol):
         self, mean: np.ndarray, variance: np.ndarray, near: tuple[np.ndarray, np.ndarray] | None = None, /
     ) -> TiltedMoments | None:
         """Return means, variances and log normalizers of p(y_i|f_i) N(f_i|mean, variance), (n,); None if not known."""
+
+
+def sound_precision(likelihood: Likelihood, f: np.ndarray, curvature: np.ndarray) -> np.ndarray:
+    """Return the curvature at f, with the Fisher information in place of what is not positive: (n,)."""
+    if not np.any(curvature <= 0.0):
+        return curvature
+    return np.where(curvature > 0.0, curvature, likelihood.fisher_information(f))
+
+
+def slope_of_precision(likelihood: SiteLikelihood, f: np.ndarray, deviation: np.ndarray) -> np.ndarray:
+    """Return the derivative of :func:`sound_precision` in f: (n,).
+
+    `deviation` (n,): of f, for the differences where the Fisher information stands in for the curvature.
+    """
+    slope, replaced = -likelihood.third_derivative(f), likelihood.curvature(f) <= 0.0
+    if not replaced.any():
+        return slope
+    step = DIFFERENCE * deviation
+    above, below = likelihood.fisher_information(f + step), likelihood.fisher_information(f - step)
+    return np.where(replaced, (above - below) / (2.0 * step), slope)
 
 
 class NoisyLimits(NamedTuple):
