@@ -17,6 +17,7 @@ from pmgp.core.numerics.threads import suitable_threads, threads_limited
 from pmgp.interface.backends import NumpyTiles, backend_of
 from pmgp.interface.covariance.blocked import BlockedCovariance
 from pmgp.interface.covariance.tiled import Backend, TiledMoments
+from pmgp.interface.graphs.numerical import NumericalFunction
 from pmgp.interface.graphs.numpy_operations import UnsupportedGraphError
 from pmgp.interface.iterative_laplace import LaplaceDensity
 from pmgp.interface.model.latent_gaussian import ModelError
@@ -84,8 +85,9 @@ class IterativeDensity:
             self._covariance = backend.covariance(model, parts.theta, parts.mean, parts.covariance)
         except UnsupportedGraphError as error:
             raise ModelError(f"the covariance of {observed.name!r} cannot be computed in tiles: {error}") from error
-        self.theta, self._theta_prior, self._y = parts.theta, parts.theta_prior, parts.y
-        self.rank = suitable_rank(rank, len(parts.y))
+        self.theta, self._theta_prior = parts.theta, parts.theta_prior
+        self._observations, self._given_rank = NumericalFunction([], [model.rvs_to_values[observed]]), rank
+        self._read_observations()
         self._method = IterativeEvidence() if method is None else method
 
     @property
@@ -117,8 +119,15 @@ class IterativeDensity:
         return random_points(self._noisy(theta).kernel, self.rank, rng)
 
     def refresh_data(self) -> None:
-        """Read the inputs again, as `pymc.set_data` may have changed them."""
+        """Read the inputs and the observations again, as `pymc.set_data` may have changed them."""
         self._covariance.refresh_data()
+        self._observations.refresh_data()
+        self._read_observations()
+
+    def _read_observations(self) -> None:
+        [y] = self._observations()
+        self._y = np.asarray(y, dtype=float)
+        self.rank = suitable_rank(self._given_rank, len(y))
 
     def stochastic_gradient(self, rng: np.random.Generator, theta: np.ndarray, method: Ulisse) -> np.ndarray:
         """Return an unbiased estimate of the gradient of log p(theta) p(y|theta), of shape (dimension,)."""

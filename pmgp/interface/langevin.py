@@ -115,6 +115,8 @@ class StochasticGradientLangevin(ChainStep):
         compile_kwargs: dict[str, Any] | None = None,
         blocked: bool = True,
     ) -> None:
+        if subset < 1:
+            raise ValueError(f"subset={subset!r}: give the number of points, at least 1, from which the scale is found")
         model = pm.modelcontext(model)
         self.density = IterativeDensity(model, rank, compile_kwargs=compile_kwargs)
         _refuse_affordable(self.density.size, force)

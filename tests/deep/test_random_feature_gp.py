@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import pickle
 import subprocess
 import sys
 
@@ -74,6 +75,41 @@ def test_a_likelihood_has_the_same_name_in_every_process():
     assert named(JaxLikelihood(log_density, start=(1.5,))) != found
 
 
+def test_likelihoods_of_the_same_name_that_differ_are_different():
+    def scaled(scale, *, power=1.0):
+        return lambda y, f: -scale * abs(y - f[:, 0]) ** power
+
+    assert named(scaled(1.0)) == named(scaled(1.0))
+    assert len({named(one) for one in (scaled(1.0), scaled(2.0), scaled(1.0, power=2.0))}) == 3
+    assert named(lambda y, f: -abs(y - f[:, 0])) != named(lambda y, f: -abs(y - f[:, 1]))
+
+
+@pytest.mark.parametrize("given", [{"learning_rate": {0: 0.01, 10: 1e-9, 30: 0.02}}, {"samples": {0: 1, 10: 3}}])
+def test_settings_by_step_begin_at_their_steps(given):
+    """Whenever the fit is evaluated."""
+    often, seldom = (fitted(evaluate_every=every, **given).parameters_ for every in (10, 40))
+    for one, other in zip(jax.tree.leaves(often["q"]), jax.tree.leaves(seldom["q"]), strict=True):
+        np.testing.assert_allclose(one, other, rtol=1e-4, atol=1e-6)
+
+
+def test_fitted_processes_can_be_pickled():
+    y = (X[:, 0] > 0.3).astype(float)
+    process = fitted(y, likelihood="probit")
+    again = pickle.loads(pickle.dumps(process))
+    np.testing.assert_array_equal(again.predict([[0.5]])["probability"], process.predict([[0.5]])["probability"])
+
+
+def test_classes_that_it_was_not_fitted_to_are_named():
+    process = fitted((X[:, 0] > 0.3).astype(float), likelihood="softmax")
+    with pytest.raises(ValueError, match="row 1 of y is 2, but the process was fitted to 2 classes"):
+        process.log_predictive_density(X[:2], [0, 2])
+
+
+def test_checkpoints_need_a_folder(tmp_path):
+    with pytest.raises(FileNotFoundError, match="there is no folder"):
+        fitted(checkpoint=tmp_path / "none" / "fit.npz")
+
+
 def test_hyper_parameters_stay_frozen_until_they_are_freed():
     frozen, free = (fitted(frozen_steps=steps).parameters_["theta"][0]["log_variance"] for steps in (40, 20))
     assert frozen == 0
@@ -122,6 +158,8 @@ def test_parameters_are_set_and_read_as_in_scikit_learn():
         ({"layers": 1.5}, "layers=1.5"),
         ({"samples": {0: 0}}, r"samples\[0\]=0"),
         ({"learning_rate": {20: 0.1}}, r"learning_rate=\{20: 0.1\}: give a value for step 0 too"),
+        ({"learning_rate": -0.1}, "learning_rate=-0.1: give a number that is not negative"),
+        ({"frozen_steps": -1}, "frozen_steps=-1: give an integer of at least 0"),
         ({"kernel": "cosine"}, "kernel='cosine': choose one of rbf"),
         ({"omega": "fixed"}, "omega='fixed'"),
         ({"likelihood": "gauss"}, "likelihood='gauss'"),
@@ -146,6 +184,7 @@ def changed(values, row, value):
     [
         ("gaussian", changed(X, 7, np.nan), X[:, 0], "row 7 of X has a value that is not finite"),
         ("gaussian", X, changed(X[:, 0], 5, np.inf), "row 5 of y is not finite"),
+        ("gaussian", X, np.ma.masked_array(X[:, 0], np.arange(120) == 4), "y has 1 masked values, the first in row 4"),
         ("gaussian", X, X[:5, 0], r"y has shape \(5,\), but X has 120 rows"),
         ("gaussian", X[:, 0], X[:, 0], r"X has shape \(120,\)"),
         ("probit", X, changed(np.zeros(120), 3, 2), "row 3 of y is 2: this likelihood takes 0 or 1"),

@@ -75,5 +75,9 @@ def test_what_is_refused():
         process(features=0)
     with pytest.raises(ValueError, match="this one has Matern52"):
         pmgp.gp.RandomFeatures(cov_func=2.0 * pm.gp.cov.Matern52(1, ls=1.0))
+    with pytest.raises(ValueError, match=r"a variance has the shape \(2, 2\)"):
+        pmgp.gp.RandomFeatures(cov_func=np.eye(2) * pm.gp.cov.ExpQuad(1, ls=1.0))
+    with pytest.raises(ValueError, match="X must be a table"):
+        process().matrix([0.0, 1.0])
     with pytest.raises(ValueError, match="call prior"):
         process().conditional("f", X)

@@ -64,6 +64,30 @@ def test_stochastic_gradients_are_unbiased(density, target):
     assert np.all(np.abs(found.mean(axis=0) - target.density(THETA)[1]) < 3.0 * errors)
 
 
+def test_observations_are_read_again():
+    def build(rows):
+        with pm.Model() as model:
+            X_data, y_data = pm.Data("X", X), pm.Data("y_data", Y)
+            gp = pm.gp.Marginal(cov_func=pm.gp.cov.ExpQuad(1, ls=pm.LogNormal("lengthscale", 0.0, 0.5)))
+            gp.marginal_likelihood("y", X_data, y_data, sigma=0.3)
+            density = IterativeDensity(model)
+            pm.set_data({"X": X[:rows], "y_data": Y[:rows] + 2.0})
+            fresh = IterativeDensity(model)
+        return density, fresh
+
+    density, fresh = build(40)
+    density.refresh_data()
+    assert (density.size, density.rank) == (40, fresh.rank)
+    theta = np.array([0.3])
+    values = [one.estimate(np.random.default_rng(1), theta).log_evidence for one in (density, fresh)]
+    assert values[0] == values[1]
+
+
+def test_a_scale_from_no_points_is_refused():
+    with pytest.raises(ValueError, match="subset=0: give the number of points"):
+        StochasticGradientLangevin(model=MODEL, force=True, subset=0)
+
+
 def test_few_points_are_refused():
     with pytest.raises(ValueError, match=r"exact methods are affordable for 60 points: use pmgp\.importance"):
         StochasticGradientLangevin(model=MODEL)

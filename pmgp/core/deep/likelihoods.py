@@ -4,6 +4,7 @@ from __future__ import annotations
 
 from collections.abc import Callable
 from dataclasses import dataclass
+from functools import partial
 from typing import Any
 
 import jax
@@ -62,31 +63,43 @@ def _poisson(y: Any, f: Any, theta: Any) -> Any:
     return y * f[:, 0] - jnp.exp(f[:, 0]) - gammaln(y + 1)
 
 
-def _first(function: Callable[[Any], Any]) -> Callable[[Any, Any], Any]:
-    """Turn a function of the first latent process into one of f and the hyper-parameters."""
-    return lambda f, theta: function(f[:, 0])
+def _first(f: Any, theta: Any) -> Any:
+    return f[:, 0]
 
 
+def _cumulative(f: Any, theta: Any) -> Any:
+    return ndtr(f[:, 0])
+
+
+def _sigmoid(f: Any, theta: Any) -> Any:
+    return jax.nn.sigmoid(f[:, 0])
+
+
+def _proportions(f: Any, theta: Any) -> Any:
+    return jax.nn.softmax(f)
+
+
+def _rate(f: Any, theta: Any) -> Any:
+    return jnp.exp(f[:, 0])
+
+
+def _label(probability: Callable[[Any, Any], Any], key: Any, f: Any, theta: Any) -> Any:
+    return jax.random.bernoulli(key, probability(f, theta))
+
+
+def _class(key: Any, f: Any, theta: Any) -> Any:
+    return jax.random.categorical(key, f)
+
+
+def _count(key: Any, f: Any, theta: Any) -> Any:
+    return jax.random.poisson(key, _rate(f, theta))
+
+
+# Of functions with names, so that fitted processes can be pickled.
 LIKELIHOODS = {
-    "gaussian": JaxLikelihood(_gaussian, lambda f, theta: f[:, 0], _gaussian_draw, start=(-2.0,)),
-    "probit": JaxLikelihood(
-        _probit, _first(ndtr), lambda key, f, theta: jax.random.bernoulli(key, ndtr(f[:, 0])), "probability", "binary"
-    ),
-    "logit": JaxLikelihood(
-        _logit,
-        _first(jax.nn.sigmoid),
-        lambda key, f, theta: jax.random.bernoulli(key, jax.nn.sigmoid(f[:, 0])),
-        "probability",
-        "binary",
-    ),
-    "softmax": JaxLikelihood(
-        _softmax,
-        lambda f, theta: jax.nn.softmax(f),
-        lambda key, f, theta: jax.random.categorical(key, f),
-        "probabilities",
-        "classes",
-    ),
-    "poisson": JaxLikelihood(
-        _poisson, _first(jnp.exp), lambda key, f, theta: jax.random.poisson(key, jnp.exp(f[:, 0])), labels="counts"
-    ),
+    "gaussian": JaxLikelihood(_gaussian, _first, _gaussian_draw, start=(-2.0,)),
+    "probit": JaxLikelihood(_probit, _cumulative, partial(_label, _cumulative), "probability", "binary"),
+    "logit": JaxLikelihood(_logit, _sigmoid, partial(_label, _sigmoid), "probability", "binary"),
+    "softmax": JaxLikelihood(_softmax, _proportions, _class, "probabilities", "classes"),
+    "poisson": JaxLikelihood(_poisson, _rate, _count, labels="counts"),
 }

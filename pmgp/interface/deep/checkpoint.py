@@ -7,6 +7,7 @@ import json
 import os
 from dataclasses import fields, is_dataclass
 from pathlib import Path
+from types import CodeType
 from typing import Any
 
 import jax
@@ -22,12 +23,36 @@ def fingerprint(settings: dict[str, Any], *arrays: np.ndarray) -> str:
 
 
 def named(value: Any) -> str:
-    """Describe a value with text that is the same in every process: functions, even in a dataclass, by their names."""
+    """Describe a value with text that is the same in every process: functions by their names and what they do."""
     if callable(value):
-        return str(getattr(value, "__qualname__", repr(value)))
+        return str(getattr(value, "__qualname__", repr(value))) + _content(value)
     if is_dataclass(value):
         return repr([(field.name, named(getattr(value, field.name))) for field in fields(value)])
     return repr(value)
+
+
+def _content(function: Any) -> str:
+    """Describe the code of a function, its defaults, and the values of variables around it."""
+    code = getattr(function, "__code__", None)
+    if code is None:
+        return ""
+    around = [_described(cell.cell_contents) for cell in function.__closure__ or ()]
+    defaults = (*(function.__defaults__ or ()), *(function.__kwdefaults__ or {}).values())
+    return repr((_described(code), around, [_described(value) for value in defaults]))
+
+
+def _described(value: Any) -> str:
+    """Describe a value without addresses, and sets in one order."""
+    if isinstance(value, CodeType):
+        return repr((value.co_code, value.co_names, [_described(one) for one in value.co_consts]))
+    if isinstance(value, frozenset):
+        return repr(sorted(map(_described, value)))
+    if isinstance(value, np.ndarray | jax.Array):
+        return hashlib.sha256(np.asarray(value).tobytes()).hexdigest()
+    if callable(value) or is_dataclass(value):
+        return named(value)
+    plain = value is None or isinstance(value, bool | int | float | str | bytes | tuple)
+    return repr(value) if plain else type(value).__qualname__
 
 
 def store(path: Path, tree: Any, history: list[dict[str, float]], mark: str) -> None:

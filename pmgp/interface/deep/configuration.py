@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Callable, Mapping
+from numbers import Integral, Real
 from typing import Any
 
 import jax
@@ -16,7 +17,7 @@ from pmgp.core.tiles.devices import mesh_of
 def check_counts(**counts: int) -> None:
     """Refuse values that are not positive integers."""
     for name, value in counts.items():
-        if isinstance(value, bool) or not isinstance(value, int) or value < 1:
+        if isinstance(value, bool) or not isinstance(value, Integral) or value < 1:
             raise ValueError(f"{name}={value!r}: give an integer of at least 1")
 
 
@@ -41,10 +42,18 @@ def likelihood_of(given: str | JaxLikelihood | Callable[[Any, Any], Any]) -> Jax
 
 
 def check_schedules(**given: float | Mapping[int, float]) -> None:
-    """Refuse settings by step that lack one for the first step."""
+    """Refuse settings that are negative, or that are given by step and lack one for the first step."""
     for name, values in given.items():
         if isinstance(values, Mapping) and 0 not in values:
             raise ValueError(f"{name}={dict(values)!r}: give a value for step 0 too")
+        for value in values.values() if isinstance(values, Mapping) else [values]:
+            if not isinstance(value, Real) or not value >= 0:
+                raise ValueError(f"{name}={value!r}: give a number that is not negative")
+
+
+def starts_of(given: Any) -> list[int]:
+    """Return the steps at which a setting may change."""
+    return list(given) if isinstance(given, Mapping) else []
 
 
 def value_at(step: int, given: Any) -> Any:

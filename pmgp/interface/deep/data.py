@@ -6,12 +6,14 @@ from typing import Any
 
 import numpy as np
 
+from pmgp.core.numerics.arrays import numbers
+
 RANGES = {"binary": "0 or 1", "classes": "integers from 0", "counts": "integers from 0"}
 
 
 def checked_inputs(X: Any, columns: int | None = None) -> np.ndarray:
     """Return X as an array of finite floats of shape (n, d)."""
-    values = np.asarray(X, dtype=float)
+    values = numbers("X", X)
     if values.ndim != 2 or 0 in values.shape:
         raise ValueError(f"X has shape {values.shape}: give one row for each point and at least one column")
     _refuse_first(~np.isfinite(values).all(axis=1), "X", "has a value that is not finite: drop or impute it")
@@ -20,9 +22,9 @@ def checked_inputs(X: Any, columns: int | None = None) -> np.ndarray:
     return values
 
 
-def checked_observations(y: Any, number: int, labels: str | None) -> np.ndarray:
-    """Return observations as an array of floats of shape (n,), in the range of the likelihood."""
-    values = np.asarray(y, dtype=float)
+def checked_observations(y: Any, number: int, labels: str | None, classes: int | None = None) -> np.ndarray:
+    """Return observations as an array of floats of shape (n,), in the range of the likelihood, or of known classes."""
+    values = numbers("y", y)
     if values.shape != (number,):
         raise ValueError(f"y has shape {values.shape}, but X has {number} rows: give one observation for each")
     _refuse_first(~np.isfinite(values), "y", "is not finite: drop or impute it")
@@ -30,6 +32,9 @@ def checked_observations(y: Any, number: int, labels: str | None) -> np.ndarray:
         outside = (values < 0) | (values != np.round(values)) | ((labels == "binary") & (values > 1))
         row = int(np.argmax(outside))
         _refuse_first(outside, "y", f"is {values[row]:g}: this likelihood takes {RANGES[labels]}")
+    if labels == "classes" and classes is not None:
+        row = int(np.argmax(values >= classes))
+        _refuse_first(values >= classes, "y", f"is {values[row]:g}, but the process was fitted to {classes} classes")
     return values
 
 

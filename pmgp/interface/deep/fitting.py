@@ -18,7 +18,7 @@ from pmgp.core.deep.network import Network
 from pmgp.core.deep.training import Stage, advance, begin, predictive_density
 from pmgp.core.tiles.devices import by_rows, everywhere, here
 from pmgp.interface.deep.checkpoint import load, store
-from pmgp.interface.deep.configuration import value_at
+from pmgp.interface.deep.configuration import starts_of, value_at
 
 HELDOUT_SAMPLES = 50
 
@@ -36,10 +36,15 @@ class Plan:
     patience: int | None
 
     def stage(self, step: int) -> Stage:
-        """Return the block of steps that begins at a step and ends at the next evaluation."""
-        length = min(self.evaluate_every - step % self.evaluate_every, self.steps - step)
+        """Return the steps from one step to the next evaluation, or to a change of the samples or the rate."""
+        changes = [*starts_of(self.samples), *starts_of(self.learning_rate), self.next_evaluation(step)]
+        length = min(change for change in changes if change > step) - step
         samples, rate = value_at(step, self.samples), value_at(step, self.learning_rate)
         return Stage(length, samples, self.batch_size, rate, self.frozen_steps)
+
+    def next_evaluation(self, step: int) -> int:
+        """Return the step after which the held-out density is evaluated next."""
+        return min(step + self.evaluate_every - step % self.evaluate_every, self.steps)
 
     def ends(self, history: list[dict[str, float]]) -> bool:
         """Return whether all steps are taken, or the held-out density has not risen for `patience` evaluations.
@@ -109,11 +114,14 @@ def train(
 
 
 def _block(problem: Problem, plan: Plan, carried: dict[str, Any]) -> tuple[dict[str, Any], dict[str, float]]:
-    stage = plan.stage(int(carried["state"].step))._replace(sharding=by_rows(problem.mesh))
-    data = (problem.X, problem.y, problem.key)
-    state, bound = advance(problem.network, problem.likelihood, stage, carried["state"], problem.frozen, *data)
+    state, data, total = carried["state"], (problem.X, problem.y, problem.key), 0.0
+    first = step = int(state.step)
+    while step < plan.next_evaluation(first):
+        stage = plan.stage(step)._replace(sharding=by_rows(problem.mesh))
+        state, bound = advance(problem.network, problem.likelihood, stage, state, problem.frozen, *data)
+        step, total = step + stage.length, total + stage.length * float(bound)
     heldout = problem.heldout(state.parameters)
-    entry = {"step": int(state.step), "bound": float(bound) / len(problem.y), "heldout": float(heldout)}
+    entry = {"step": step, "bound": total / (step - first) / len(problem.y), "heldout": float(heldout)}
     if not np.isfinite(entry["bound"]):
         raise FloatingPointError(
             f"the bound is {entry['bound']} in the steps before {entry['step']}: "

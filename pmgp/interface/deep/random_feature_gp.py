@@ -8,6 +8,7 @@ from __future__ import annotations
 import inspect
 from collections.abc import Callable, Iterator, Mapping
 from contextlib import contextmanager
+from numbers import Integral
 from pathlib import Path
 from typing import Any, Self
 
@@ -190,6 +191,8 @@ class RandomFeatureGP:
         with self._computing():
             problem = self._problem(X, y, likelihood)
             path = None if checkpoint is None else Path(checkpoint)
+            if path is not None and not path.parent.is_dir():
+                raise FileNotFoundError(f"checkpoint={str(path)!r}: there is no folder {str(path.parent)!r}; make it")
             self.parameters_, self.history_ = train(problem, plan, path, fingerprint(settings, X, y), progressbar)
         self._problem_ = problem
         self.n_features_in_ = X.shape[1]
@@ -203,9 +206,11 @@ class RandomFeatureGP:
             check_counts(outputs=params["outputs"])
         samples = params["samples"]
         check_counts(
-            **{"samples": samples} if isinstance(samples, int) else {f"samples[{k}]": samples[k] for k in samples}
+            **{"samples": samples} if isinstance(samples, Integral) else {f"samples[{k}]": samples[k] for k in samples}
         )
         check_schedules(samples=samples, learning_rate=params["learning_rate"])
+        if not isinstance(frozen := params["frozen_steps"], Integral) or frozen < 0:
+            raise ValueError(f"frozen_steps={frozen!r}: give an integer of at least 0")
         check_choices(params["kernel"], params["omega"], params["dtype"])
         if not 0 <= params["validation_fraction"] < 1:
             raise ValueError(f"validation_fraction={params['validation_fraction']}: give a number from 0 to below 1")
@@ -297,7 +302,7 @@ class RandomFeatureGP:
         check_counts(draws=draws, tune=tune, chains=chains)
         problem = self._fitted()
         X = checked_inputs(X, self.n_features_in_)
-        y = checked_observations(y, len(X), problem.likelihood.labels)
+        y = checked_observations(y, len(X), problem.likelihood.labels, problem.network.widths[-1])
         with self._computing():
             Phi = last.features(problem, self.parameters_, X)
             theta = self.parameters_["likelihood"]
@@ -376,7 +381,7 @@ class RandomFeatureGP:
         """
         problem = self._fitted()
         Xnew = checked_inputs(Xnew, self.n_features_in_)
-        ynew = checked_observations(ynew, len(Xnew), problem.likelihood.labels)
+        ynew = checked_observations(ynew, len(Xnew), problem.likelihood.labels, problem.network.widths[-1])
         with self._computing():
             X, y = (jnp.asarray(part, problem.X.dtype) for part in (Xnew, ynew))
             if last_layer is not None:

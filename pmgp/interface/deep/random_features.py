@@ -13,7 +13,10 @@ import pymc as pm
 import pytensor.tensor as pt
 from pymc.gp.cov import Covariance, ExpQuad, Prod
 from pymc.gp.mean import Mean, Zero
+from pytensor.graph.basic import Variable
 from pytensor.tensor.variable import TensorVariable
+
+from pmgp.core.numerics.arrays import numbers
 
 
 class RandomFeatures:
@@ -54,7 +57,7 @@ class RandomFeatures:
     def __init__(
         self, *, cov_func: Covariance, features: int = 50, mean_func: Mean | None = None, random_seed: int = 0
     ) -> None:
-        if isinstance(features, bool) or not isinstance(features, int) or features < 1:
+        if isinstance(features, bool) or not isinstance(features, int | np.integer) or features < 1:
             raise ValueError(f"features={features!r}: give an integer of at least 1")
         self.cov_func = cov_func
         self.mean_func = Zero() if mean_func is None else mean_func
@@ -65,7 +68,7 @@ class RandomFeatures:
 
     def matrix(self, X: Any) -> TensorVariable:
         """Return the features Phi at inputs X, shape (n, 2 features)."""
-        inputs, _ = self._kernel._slice(pt.as_tensor(X))
+        inputs, _ = self._kernel._slice(_table(X))
         projections = (inputs / self._kernel.ls) @ self._normals
         waves = pt.concatenate([pt.cos(projections), pt.sin(projections)], axis=1)
         return pt.sqrt(self._variance / self.features) * waves
@@ -93,16 +96,28 @@ class RandomFeatures:
         """
         if not hasattr(self, "_weights"):
             raise ValueError("the process has no weights yet: call prior(name, X) first")
+        Xnew = _table(Xnew)
         values = self.mean_func(Xnew) + self.matrix(Xnew) @ self._weights
         return pm.Deterministic(name, values, dims=dims)
+
+
+def _table(X: Any) -> TensorVariable:
+    table = pt.as_tensor(X if isinstance(X, Variable) else numbers("X", X))
+    if table.ndim != 2:
+        raise ValueError(f"X must be a table of shape (n, d), not of {table.ndim} dimensions")
+    return table
 
 
 def _parts(cov_func: Covariance) -> tuple[ExpQuad, Any]:
     """Return the exponentiated quadratic, and the product of the variances that multiply it."""
     factors = list(cov_func._factor_list) if isinstance(cov_func, Prod) else [cov_func]
     kernels = [factor for factor in factors if isinstance(factor, Covariance)]
-    if len(kernels) != 1 or not isinstance(kernels[0], ExpQuad):
+    if len(kernels) != 1 or type(kernels[0]) is not ExpQuad:
         names = ", ".join(type(kernel).__name__ for kernel in kernels)
         raise ValueError(f"random features need a kernel that is one ExpQuad times variances; this one has {names}")
-    variances = [factor for factor in factors if not isinstance(factor, Covariance)]
+    variances = [pt.as_tensor(factor) for factor in factors if not isinstance(factor, Covariance)]
+    for variance in variances:
+        if not all(variance.type.broadcastable):
+            raise ValueError(f"a variance has the shape {variance.type.shape}: random features need single numbers")
+    variances = [variance.squeeze() for variance in variances]
     return kernels[0], pt.prod(pt.stack(variances)) if variances else pt.constant(1.0)

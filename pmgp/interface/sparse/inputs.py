@@ -11,6 +11,7 @@ from pytensor.graph.basic import Constant, Variable
 from pytensor.graph.traversal import ancestors
 
 from pmgp.core.likelihoods.checks import marked_rows
+from pmgp.core.numerics.arrays import refuse_masked
 from pmgp.interface.distributions.base import known_value
 
 
@@ -38,6 +39,8 @@ def check_inputs(X: Any, Z: Any) -> np.ndarray:
     """Return the inducing inputs (m, d); refuse tables that are not finite or do not match, and rows that repeat."""
     refuse_minibatches("X", X)
     refuse_minibatches("Xu", Z)
+    refuse_masked("X", X)
+    refuse_masked("Xu", Z)
     inducing, inputs = current_value(Z), current_value(X)
     if inducing is None:
         raise ValueError("Xu must be numbers or a pm.Data: inducing inputs are chosen before sampling, not sampled")

@@ -14,6 +14,7 @@ from pymc.gp.util import JITTER_DEFAULT, stabilize
 from pytensor.graph.basic import Variable
 from pytensor.tensor.variable import TensorVariable
 
+from pmgp.core.numerics.arrays import numbers
 from pmgp.interface.model.latent_gaussian import ModelError
 from pmgp.interface.model.posterior import check_inputs_unchanged
 from pmgp.interface.sparse.diagnosis import Diagnosis, diagnosis_of
@@ -344,4 +345,4 @@ def _same_number(name: str, parameters: Any, number: int) -> list[TensorVariable
 
 def table_of(X: Any) -> Any:
     """Return a table as a tensor."""
-    return X if isinstance(X, Variable) else pt.as_tensor(np.asarray(X, dtype=float))
+    return X if isinstance(X, Variable) else pt.as_tensor(numbers("X", X))

@@ -13,6 +13,7 @@ from pymc.pytensorf import compile as compile_pytensor
 from pytensor.graph.traversal import ancestors
 
 from pmgp.core.inducing import cluster_centers, largest_conditional_variances
+from pmgp.core.numerics.arrays import numbers
 from pmgp.interface.graphs.compilation import INTERPRETED
 from pmgp.interface.model.points import value_point
 from pmgp.interface.sparse.inputs import check_table
@@ -71,7 +72,7 @@ def select_inducing(
     >>> pmgp.gp.select_inducing(X, 20, random_seed=1).shape
     (20, 2)
     """
-    X = np.asarray(X, dtype=float)
+    X = numbers("X", X)
     check_table("X", X)
     different = np.unique(X, axis=0)
     if not 1 <= M <= len(different):
