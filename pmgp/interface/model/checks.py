@@ -90,10 +90,16 @@ def refuse_other_processes(
         raise ModelError(_two_processes(latent.name, name, "is a whitened Gaussian process"))
     for rv in model.free_RVs:
         if is_markov(rv) and rv not in latent.variables:
+            if any(map(is_markov, latent.variables)):
+                advice = "Name both with latent=[...], or leave latent out: they are integrated out together"
+            else:
+                advice = (
+                    f"{latent.name!r} has a dense covariance, and a sparse precision cannot be integrated out with it. "
+                    "Add a kernel for the second process to cov_func of the first, or sample the model with PyMC's NUTS"
+                )
             raise ModelError(
                 f"the model has a second latent process besides {latent.name!r}: {rv.name!r} is a {kind_of(rv)}. "
-                "Name both with latent=[...], or leave latent out: they are integrated out together if neither has a "
-                "dense covariance; otherwise sample the model with PyMC's NUTS"
+                + advice
             )
         if rv in latent.variables or rv.owner is None or not isinstance(rv.owner.op, MvNormalRV):
             continue

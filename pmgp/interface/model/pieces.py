@@ -162,11 +162,11 @@ class PriorPiece:
         found, chosen = pattern.upper(), _chosen(pattern)
         if found is None or chosen is None:
             raise ModelError(
-                f"{self._name!r} cannot be summed with other latent variables: the precision of its values is not "
-                "available, as for pmgp.gp.Markov with states of several values, and for pmgp.gp.SPDE at points. Use "
-                "pm.AR or pm.GaussianRandomWalk for a series, and for a map pmgp.gp.SPDE(...).prior('f') on all cells "
-                "with f[cell_of_point] in the predictor; or make it the only latent variable with latent=..., so that "
-                "the others are hyper-parameters"
+                f"{self._name!r} cannot be integrated out with other latent variables: the precision of its values is "
+                "not available, as for pmgp.gp.Markov and for pmgp.gp.SPDE at points. Use pm.AR or "
+                "pm.GaussianRandomWalk for a series, and for a map pmgp.gp.SPDE(...).prior('f') on all cells with "
+                "f[cell_of_point] in the predictor; or make it the only latent variable with latent=..., if the others "
+                "are few numbers that can be hyper-parameters"
             )
         place = np.full(int(np.prod(pattern.shape)), -1)
         place[chosen] = np.arange(len(chosen))
