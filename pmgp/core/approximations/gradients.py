@@ -56,7 +56,7 @@ def laplace_gradient(q: Posterior, likelihood: SiteLikelihood) -> EvidenceGradie
     bar, inverse_diagonal = q.covariance_bar(alpha)
     variances = q.variance_given(inverse_diagonal)
     # Derivative of -log|B|/2 in the mode, then in the gradient of the likelihood, which moves the mode.
-    by_mode = -0.5 * variances * slope_of_precision(likelihood, mode, np.sqrt(variances))
+    by_mode = -0.5 * variances * slope_of_precision(likelihood, mode, variances)
     curvature = likelihood.curvature(mode)
     by_gradient = motion_of_mode(q.product, by_mode, q.precision, curvature)
     by_shift = by_mode - np.where(curvature > 0.0, q.precision, curvature) * by_gradient

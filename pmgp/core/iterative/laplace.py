@@ -83,8 +83,8 @@ class IterativeLaplace:
         determinant = log_determinant(solved, P)
         variances = noise - noise**2 * probes.inverse_diagonal(P, w, solved.x)
         # The gradient of -log|B|/2 in the mode, and in a shift of the mode that K partly undoes.
-        deviation = 1.0 / np.sqrt(precision + 1.0 / kernel.diagonal())
-        by_mode = -0.5 * variances * slope_of_precision(likelihood, mode.f, deviation)
+        near = 1.0 / (precision + 1.0 / kernel.diagonal())
+        by_mode = -0.5 * variances * slope_of_precision(likelihood, mode.f, near)
         steps = [solved.iterations]
 
         def covariance_product(v: np.ndarray) -> np.ndarray:

@@ -66,15 +66,15 @@ def sound_precision(likelihood: Likelihood, f: np.ndarray, curvature: np.ndarray
     return np.where(curvature > 0.0, curvature, likelihood.fisher_information(f))
 
 
-def slope_of_precision(likelihood: SiteLikelihood, f: np.ndarray, deviation: np.ndarray) -> np.ndarray:
+def slope_of_precision(likelihood: SiteLikelihood, f: np.ndarray, variance: np.ndarray) -> np.ndarray:
     """Return the derivative of :func:`sound_precision` in f: (n,).
 
-    `deviation` (n,): of f, for the differences where the Fisher information stands in for the curvature.
+    `variance` (n,): of f, for the differences where the Fisher information stands in for the curvature.
     """
     slope, replaced = -likelihood.third_derivative(f), likelihood.curvature(f) <= 0.0
     if not replaced.any():
         return slope
-    step = DIFFERENCE * deviation
+    step = DIFFERENCE * np.sqrt(np.maximum(variance, np.finfo(float).tiny))
     above, below = likelihood.fisher_information(f + step), likelihood.fisher_information(f - step)
     return np.where(replaced, (above - below) / (2.0 * step), slope)
 
