@@ -48,7 +48,7 @@ def inducing_process(model: pm.Model) -> InducingProcess | None:
     if len(found) > 1:
         names = ", ".join(repr(rv.name) for rv in found)
         raise ModelError(
-            f"the model has several processes on inducing inputs ({names}): sample them with step=SparseHMC() of "
-            "pmgp.steps, and predict with the method of each, gp.predict"
+            f"the model has several processes on inducing inputs ({names}): sample it with "
+            "step=pmgp.steps.SparseHMC(), and call the methods of each process, such as gp.predict"
         )
     return cast(InducingProcess, found[0].tag.inducing_process) if found else None
