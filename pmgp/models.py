@@ -75,7 +75,7 @@ def classifier(
     X : array_like of shape (n, d)
         Inputs, standardized.
     y : array_like of shape (n,)
-        Labels 0 and 1.
+        Labels 0 and 1. Masked ones are missing observations, unless there are inducing inputs.
     kernel : {"rbf", "ard", "matern32", "matern52"}
         Covariance function.
     likelihood : {"probit", "logit"}
@@ -136,7 +136,7 @@ def multiclass_classifier(
     X : array_like of shape (n, d)
         Inputs, standardized.
     y : array_like of shape (n,)
-        Labels 0, ..., C - 1. A class may have no observation.
+        Labels 0, ..., C - 1, or masked. A class may have no observation.
     classes : sequence of str
         Names of the C classes; at least three.
     kernel, feature_names
@@ -199,7 +199,7 @@ def count_regression(
     X : array_like of shape (n, d)
         Inputs, standardized.
     y : array_like of shape (n,)
-        Counts.
+        Counts, or masked.
     kernel, feature_names
         As for :func:`classifier`.
     exposure : array_like of shape (n,), optional
@@ -265,7 +265,7 @@ def ordinal_regression(
     X : array_like of shape (n, d)
         Inputs, standardized.
     y : array_like of shape (n,)
-        Categories 0, ..., r - 1.
+        Categories 0, ..., r - 1, or masked.
     categories : sequence of str
         Names of the r categories, lowest first; at least three.
     kernel, feature_names, inducing, in_time
