@@ -159,8 +159,14 @@ def test_masked_counts_are_missing(data):
 @pytest.mark.parametrize(
     ("change", "message"),
     [
-        ({"X": np.ma.masked_array(np.zeros((N, D)), np.eye(N, D))}, r"X has 3 masked values, the first in row 0"),
-        ({"exposure": np.ma.masked_array(EXPOSURE, np.arange(N) == 5)}, r"exposure has 1 masked .* in row 5"),
+        (
+            {"X": np.ma.masked_array(np.zeros((N, D)), np.eye(N, D))},
+            "X has masked values, 3 of 24",
+        ),
+        (
+            {"exposure": np.ma.masked_array(EXPOSURE, np.arange(N) == 5)},
+            "exposure has masked .* in row 5",
+        ),
         ({"X": np.full((N, D), np.datetime64("2024-01-31"))}, r"X has dates, the first 2024-01-31: give numbers"),
     ],
 )
@@ -298,7 +304,7 @@ def test_joint_density_of_measurements(data):
     [
         ({"y": np.full(N, 2.5)}, "all measurements are 2.5"),
         ({"y": np.append(MEASURED[1:], np.nan)}, "measurements must be finite, but y contains nan"),
-        ({"y": np.ma.masked_array(MEASURED, np.arange(N) == 2)}, "y has 1 masked values, the first in row 2"),
+        ({"y": np.ma.masked_array(MEASURED, np.arange(N) == 2)}, "y has masked values, 1 of 8, the first in row 2"),
         ({"y": MEASURED[1:]}, "one measurement for each of the 8 rows"),
         ({"kernel": "linear"}, "kernel must be one of"),
     ],

@@ -121,7 +121,7 @@ OUTLIERS = np.array([0.1, -0.2, 2.5, 0.4, 0.3, -2.0, 0.6])
 
 
 def relative_errors(kind):
-    """Of the gradients along K, along m and in the likelihood's scale."""
+    """Return those of the gradients along K, along m and in the likelihood's scale."""
     m, K, _ = problem(BernoulliLogit)
     # With the Fisher information Newton's method approaches the mode by a constant factor in each step.
     method = Laplace(tolerance=1e-20, max_iterations=1000)
@@ -156,5 +156,5 @@ def test_the_slope_of_the_curvature_in_place_of_that_of_the_sites_is_rejected(ki
 
 @pytest.mark.parametrize("kind", [OutlyingStudentT, WithAbsoluteCurvature])
 def test_a_mode_that_moves_with_the_precision_of_the_sites_is_rejected(kind, monkeypatch):
-    monkeypatch.setattr(gradients, "motion_of_mode", lambda product, v, *_: product(v))
+    monkeypatch.setattr(gradients, "load_of_motion", lambda product, v, *_: v)
     assert (relative_errors(kind)[:2] > 1e-3).any()

@@ -76,7 +76,7 @@ def test_solvers_side_by_side_take_the_iterations_that_each_takes_alone(small):
     found = study.run_group(small, group)["iterations"]
     for cell in group.cells():
         assert len(found[cell.preconditioner]) == (1 if cell.preconditioner in study.ONCE else 2)
-        # Products with more columns are rounded otherwise; less noise would turn that into four iterations.
+        # Products with more columns are rounded otherwise; with less noise that makes a difference of four iterations.
         assert found[cell.preconditioner][0] == pytest.approx(study.iterations(small, cell, 0), rel=0.1, abs=2.0)
         assert max(found[cell.preconditioner]) < 500 or cell.preconditioner == "regularized"
     lines = results.rows(small, group, {"iterations": found, "seconds": 1.0} | dict.fromkeys(PROVENANCE, ""))

@@ -124,7 +124,7 @@ def test_models_whose_observations_cannot_be_left_out_are_refused(of, words):
 @pytest.mark.parametrize(
     ("y", "words"),
     [
-        (np.ma.masked_array(PROBLEM.y, np.arange(N) == 3), "y has 1 masked values, the first in row 3"),
+        (np.ma.masked_array(PROBLEM.y, np.arange(N) == 3), "y has masked values, 1 of 24, the first in row 3"),
         (np.where(np.arange(N) == 3, np.nan, PROBLEM.y), "y has NaN in row 3"),
     ],
 )

@@ -57,9 +57,9 @@ def laplace_gradient(q: Posterior, likelihood: SiteLikelihood) -> EvidenceGradie
     variances = q.variance_given(inverse_diagonal)
     # Derivative of -log|B|/2 in the mode, then in the gradient of the likelihood, which moves the mode.
     by_mode = -0.5 * variances * slope_of_precision(likelihood, mode, variances)
-    curvature = likelihood.curvature(mode)
-    by_gradient = motion_of_mode(q.product, by_mode, q.precision, curvature)
-    by_shift = by_mode - np.where(curvature > 0.0, q.precision, curvature) * by_gradient
+    load = load_of_motion(q.product, by_mode, q.precision, likelihood.curvature(mode))
+    by_gradient = q.product(load)
+    by_shift = load - q.precision * by_gradient
 
     def along(other: Likelihood) -> float:
         slope, curvature = other.derivatives(mode)
@@ -70,27 +70,28 @@ def laplace_gradient(q: Posterior, likelihood: SiteLikelihood) -> EvidenceGradie
     return EvidenceGradient(q.shifted_bar(bar, by_shift, alpha), alpha + by_shift, along)
 
 
-def motion_of_mode(
+def load_of_motion(
     product: Callable[[np.ndarray], np.ndarray], v: np.ndarray, precision: np.ndarray, curvature: np.ndarray
 ) -> np.ndarray:
-    """Return (K^-1 + W)^-1 v with the likelihood's curvature W at the mode, which may be negative: (n,).
+    """Return r with (K^-1 + P)^-1 r = (K^-1 + W)^-1 v, where W is the likelihood's curvature at the mode: (n,).
 
-    `product` multiplies with (K^-1 + precision)^-1, whose precision (n,) is positive in place of a negative curvature.
-    The mode moves with the curvature itself. Since K^-1 + W is positive definite at a mode, the system below is, too.
+    The mode moves with W. `product` multiplies with (K^-1 + P)^-1, where the precisions of the sites, P, replace what is
+    not positive in W. It follows that r - P (K^-1 + P)^-1 r = v - W (K^-1 + W)^-1 v. The system below is positive
+    definite, because K^-1 + W is positive definite at a mode.
     """
     replaced = np.flatnonzero(curvature <= 0.0)
     if not replaced.size:
-        return product(v)
+        return v
     root = np.sqrt(precision[replaced] - curvature[replaced])
 
     def spread(z: np.ndarray) -> np.ndarray:
         whole = np.zeros_like(v)
-        whole[replaced] = root * np.ravel(z)
+        whole[replaced] = root * z
         return whole
 
     def system(z: np.ndarray) -> np.ndarray:
-        return np.ravel(z) - root * product(spread(z))[replaced]
+        return z - root * product(spread(z))[replaced]
 
     shape = (replaced.size, replaced.size)
     z, _ = cg(LinearOperator(shape, system, dtype=float), root * product(v)[replaced], rtol=MOTION)
-    return product(v + spread(z))
+    return v + spread(z)

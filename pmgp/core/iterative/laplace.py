@@ -12,13 +12,13 @@ from dataclasses import dataclass
 
 import numpy as np
 
-from pmgp.core.approximations.gradients import motion_of_mode
+from pmgp.core.approximations.gradients import load_of_motion
 from pmgp.core.approximations.laplace import Iterate, damped
 from pmgp.core.gaussians.base import SMALLEST_PRECISION, SMALLEST_VARIANCE
 from pmgp.core.iterative.gaussian import EvidenceEstimate, IterativeEvidence, joined, product_with
 from pmgp.core.iterative.preconditioners import Kernel
 from pmgp.core.iterative.probes import Probes
-from pmgp.core.iterative.solvers import ConjugateGradients, NotConvergedError, log_determinant
+from pmgp.core.iterative.solvers import ConjugateGradients, NotConvergedError, Solution, log_determinant
 from pmgp.core.likelihoods.base import SiteLikelihood, slope_of_precision, sound_precision
 
 
@@ -85,21 +85,20 @@ class IterativeLaplace:
         # The gradient of -log|B|/2 in the mode, and in a shift of the mode that K partly undoes.
         near = 1.0 / (precision + 1.0 / kernel.diagonal())
         by_mode = -0.5 * variances * slope_of_precision(likelihood, mode.f, near)
-        steps = [solved.iterations]
 
-        def covariance_product(v: np.ndarray) -> np.ndarray:
-            moved = self._solver.solve(product, (noise * v)[:, None], P, units=np.sqrt(noise)[:, None])
-            steps.append(moved.iterations)
-            return kernel.product(moved.x)[:, 0]
+        def moved(v: np.ndarray) -> Solution:
+            return self._solver.solve(product, (noise * v)[:, None], P, units=np.sqrt(noise)[:, None])
 
-        curvature = likelihood.curvature(mode.f)
-        by_gradient = motion_of_mode(covariance_product, by_mode, precision, curvature)
-        by_shift = by_mode - np.where(curvature > 0.0, precision, curvature) * by_gradient
-        a = mode.a
+        def posterior_product(v: np.ndarray) -> np.ndarray:
+            return kernel.product(moved(v).x)[:, 0]
+
+        load = load_of_motion(posterior_product, by_mode, precision, likelihood.curvature(mode.f))
+        shifted = moved(load)
+        a, by_shift = mode.a, shifted.x[:, 0]
         pairs = np.column_stack([0.5 * a, by_shift]), np.column_stack([a, a])
         bar = joined(pairs, probes.inverse(P, w, solved.x), np.zeros_like(a))._replace(noise=np.zeros_like(a))
         value = mode.objective - 0.5 * (determinant.value + float(np.log(precision).sum()))
-        iterations = int(max(one.max() for one in steps))
+        iterations = int(max(solved.iterations.max(), shifted.iterations.max()))
         return EvidenceEstimate(value, 0.5 * determinant.standard_error, bar, a + by_shift, a, iterations)
 
     def mode(self, kernel: Kernel, mean: np.ndarray, likelihood: SiteLikelihood, probes: Probes) -> Iterate:

@@ -26,8 +26,8 @@ def refuse_masked(what: str, values: Any) -> None:
     if np.ma.is_masked(values):
         places = np.argwhere(np.ma.getmaskarray(values))
         raise ValueError(
-            f"{what} has {len(places)} masked values, the first in row {places[0][0]}: leave out these rows, or fill "
-            "in the values"
+            f"{what} has masked values, {len(places)} of {np.size(values)}, the first in row {places[0][0]}: leave out "
+            "these rows, or fill in the values"
         )
 
 

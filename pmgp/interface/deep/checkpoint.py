@@ -6,6 +6,7 @@ import hashlib
 import json
 import os
 from dataclasses import fields, is_dataclass
+from functools import partial
 from pathlib import Path
 from types import CodeType
 from typing import Any
@@ -24,11 +25,17 @@ def fingerprint(settings: dict[str, Any], *arrays: np.ndarray) -> str:
 
 def named(value: Any) -> str:
     """Describe a value with text that is the same in every process: functions by their names and what they do."""
+    if isinstance(value, partial):
+        return repr([named(value.func), *map(_described, value.args), sorted(map(_described, value.keywords.items()))])
     if callable(value):
-        return str(getattr(value, "__qualname__", repr(value))) + _content(value)
+        return _name(value) + _content(value)
     if is_dataclass(value):
         return repr([(field.name, named(getattr(value, field.name))) for field in fields(value)])
     return repr(value)
+
+
+def _name(function: Any) -> str:
+    return str(getattr(function, "__qualname__", repr(function)))
 
 
 def _content(function: Any) -> str:
@@ -47,11 +54,14 @@ def _described(value: Any) -> str:
         return repr((value.co_code, value.co_names, [_described(one) for one in value.co_consts]))
     if isinstance(value, frozenset):
         return repr(sorted(map(_described, value)))
+    if isinstance(value, tuple):
+        return repr([_described(one) for one in value])
     if isinstance(value, np.ndarray | jax.Array):
         return hashlib.sha256(np.asarray(value).tobytes()).hexdigest()
-    if callable(value) or is_dataclass(value):
-        return named(value)
-    plain = value is None or isinstance(value, bool | int | float | str | bytes | tuple)
+    if callable(value):
+        # Without the variables around it, among which it may be itself.
+        return _name(value) + _described(getattr(value, "__code__", None))
+    plain = value is None or isinstance(value, bool | int | float | str | bytes)
     return repr(value) if plain else type(value).__qualname__
 
 
