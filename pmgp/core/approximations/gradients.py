@@ -75,7 +75,7 @@ def load_of_motion(
 ) -> np.ndarray:
     """Return r with (K^-1 + P)^-1 r = (K^-1 + W)^-1 v, where W is the likelihood's curvature at the mode: (n,).
 
-    The mode moves with W. `product` multiplies with (K^-1 + P)^-1, where the precisions of the sites, P, replace what is
+    The mode moves with W. `product` multiplies with (K^-1 + P)^-1, where the precisions P of the sites replace what is
     not positive in W. It follows that r - P (K^-1 + P)^-1 r = v - W (K^-1 + W)^-1 v. The system below is positive
     definite, because K^-1 + W is positive definite at a mode.
     """

@@ -147,8 +147,7 @@ class Lattice:
         """
         points, spacing = np.asarray(points, dtype=float), np.broadcast_to(np.asarray(spacing, dtype=float), 2)
         low, high = points.min(axis=0), points.max(axis=0)
-        # No point lies on an outer edge, as the last of rounded coordinates would.
-        cells = np.floor((high - low) / spacing + NEAR) + 1.0
+        cells = np.maximum(np.ceil((high - low) / spacing), 1.0)
         origin = 0.5 * (low + high - cells * spacing)
         width = int(np.ceil(border / spacing.min()))
         return cls((int(cells[0]), int(cells[1])), spacing, (float(origin[0]), float(origin[1])), width)
