@@ -235,6 +235,12 @@ def test_points_on_the_upper_edge_are_in_the_last_cells(border):
     np.testing.assert_array_equal(counts.reshape(3, 2), [[1, 0], [0, 0], [1, 1]])
 
 
+def test_points_on_the_lower_edge_are_in_the_first_cells():
+    """Rounding would move them into the border."""
+    lattice = pmgp.gp.Lattice((3, 2), spacing=0.1, origin=(-5.0, -4.9), border=1)
+    np.testing.assert_array_equal(lattice.counts([[-5.0, -4.9]])[lattice.interior], [1, 0, 0, 0, 0, 0])
+
+
 @pytest.mark.parametrize("point", [[0.4, 0.1], [-0.2, 0.1], [np.nan, 0.1]])
 def test_points_outside_the_lattice_are_named(point):
     with pytest.raises(ValueError, match=r"1 of the 2 points lie outside the lattice, the first at \["):
