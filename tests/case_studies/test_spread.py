@@ -42,7 +42,7 @@ def test_each_result_is_kept_with_its_unit(executor, capsys):
     kept = {}
     spread([UNITS[3], UNITS[0], UNITS[1]], squared, kept.__setitem__, executor)
     assert kept == {UNITS[3]: 9, UNITS[0]: 0, UNITS[1]: 1}
-    lines = capsys.readouterr().out.splitlines()
+    lines = [line for line in capsys.readouterr().out.splitlines() if line]
     assert sorted(line.split()[0] for line in lines) == (
         [] if executor is None else ["square-0", "square-1", "square-3"]
     )

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from functools import partial
 from typing import TYPE_CHECKING
 
 import arviz
@@ -29,13 +30,13 @@ _OPERATIONS = {"n_cholesky": "Cholesky factorizations", "n_inverse": "matrix inv
 
 def summary(outcome: Outcome, rounded: bool = True) -> pd.DataFrame:
     """Return ``arviz.summary`` of the hyper-parameters, without diagnostics of chains if there are none."""
-    names, round_to = list(outcome.problem.task.hyperparameters), "auto" if rounded else "none"
+    summarize = partial(arviz.summary, outcome.idata, var_names=list(outcome.problem.task.hyperparameters))
+    round_to = "auto" if rounded else "none"
     if outcome.drawn is None:
-        return arviz.summary(outcome.idata, var_names=names, round_to=round_to)
-    table = arviz.summary(outcome.idata, var_names=names, round_to=round_to, kind="stats")
+        return summarize(round_to=round_to)
     if not outcome.drawn.maximum:
-        return table
-    table = table[["mean"]].rename(columns={"mean": "maximum"})
+        return summarize(round_to=round_to, kind="stats")
+    table = summarize(round_to="none", kind="stats")[["mean"]].rename(columns={"mean": "maximum"})
     return table.map("{:.4g}".format) if rounded else table
 
 
