@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Sequence
+from collections.abc import Hashable, Sequence
 
 import numpy as np
 import xarray as xr
@@ -27,8 +27,8 @@ MIN_DRAWS = 10
 def hyperparameter_names(idata: xr.DataTree) -> list[str]:
     """Return the variables of the posterior that are not latent values at the observations.
 
-    A variable counts as latent if it shares a dimension with the observed data, or, in a model without named
-    dimensions, has a dimension as long as the observed data.
+    A variable counts as latent if it has the longest dimension of an observed variable, or, in a model without named
+    dimensions, one that is as long. (A table of observations may have a length-scale for each of its columns.)
 
     Parameters
     ----------
@@ -44,7 +44,10 @@ def hyperparameter_names(idata: xr.DataTree) -> list[str]:
     ['lengthscale']
     """
     observed = idata.children.get("observed_data")
-    sizes = {} if observed is None else dict(observed.sizes)
+    sizes: dict[Hashable, int] = {}
+    for data in () if observed is None else observed.data_vars.values():
+        longest = max(data.shape, default=0)
+        sizes |= {dim: size for dim, size in data.sizes.items() if size == longest}
     names = []
     for name, variable in idata["posterior"].data_vars.items():
         own = {dim: size for dim, size in variable.sizes.items() if dim not in ("chain", "draw")}
@@ -94,7 +97,8 @@ def rhat_over_iterations(
     if n_chains < 2 or n_draws < MIN_DRAWS:
         raise ValueError(f"R-hat needs 2 chains of {MIN_DRAWS} draws, but there are {n_chains} of {n_draws}")
     counts = _counts(points, n_draws)
-    rhats = [arviz_stats.rhat(posterior.isel(draw=slice(0, count))) for count in counts]
+    with np.errstate(invalid="ignore", divide="ignore"):  # constant elements have no R-hat
+        rhats = [arviz_stats.rhat(posterior.isel(draw=slice(0, count))) for count in counts]
     return xr.concat(rhats, dim=xr.Variable("draws", counts))
 
 
@@ -185,10 +189,15 @@ def _posterior(idata: xr.DataTree, var_names: Sequence[str] | str | None) -> xr.
 
 def chosen_names(idata: xr.DataTree, var_names: Sequence[str] | str | None) -> list[str]:
     """Return names of variables, those of the hyper-parameters by default; refuse unknown names, and none."""
-    if var_names is None:
-        return hyperparameter_names(idata)
-    names = [var_names] if isinstance(var_names, str) else list(var_names)
     known = [str(name) for name in idata["posterior"].data_vars]
+    if var_names is None:
+        if names := hyperparameter_names(idata):
+            return names
+        raise ValueError(
+            "every variable of the posterior has as many elements as there are observations, so none counts as a "
+            f"hyper-parameter; name some of them: var_names={known}"
+        )
+    names = [var_names] if isinstance(var_names, str) else list(var_names)
     unknown = [name for name in names if name not in known]
     if unknown or not names:
         which = f"has no {', '.join(map(repr, unknown))}" if unknown else "is asked for no variable"

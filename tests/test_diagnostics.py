@@ -91,3 +91,20 @@ def test_operation_counts_leave_out_what_was_not_recorded():
     idata = make_posterior()
     del idata["sample_stats"]["n_newton"]
     assert "n_newton" not in diagnostics.operation_counts(idata)
+
+
+def test_one_parameter_for_each_column_of_a_table_is_a_hyperparameter():
+    rng = np.random.default_rng(0)
+    posterior = {"lengthscale": rng.gamma(2.0, size=(2, 50, 3)), "f": rng.normal(size=(2, 50, 3, 30))}
+    for observed, dims in ((np.ones((3, 30)), {}), (np.ones((30, 3)), {}), (np.ones((3, 30)), DIMS_OF_TABLES)):
+        idata = arviz.from_dict({"posterior": posterior, "observed_data": {"y": observed}}, dims=dims)
+        assert diagnostics.hyperparameter_names(idata) == ["lengthscale"]
+
+
+DIMS_OF_TABLES = {"lengthscale": ["output"], "f": ["output", "row"], "y": ["output", "row"]}
+
+
+def test_where_no_hyperparameter_is_found_names_are_asked_for():
+    idata = arviz.from_dict({"posterior": {"f": np.ones((2, 50, 30))}, "observed_data": {"y": np.ones(30)}})
+    with pytest.raises(ValueError, match=r"none counts as a hyper-parameter; .*var_names=\['f'\]"):
+        diagnostics.ess_per_second(idata)

@@ -2,6 +2,7 @@ import arviz as az
 import matplotlib as mpl
 import matplotlib.pyplot as plt
 import numpy as np
+import pandas as pd
 import pytest
 from scipy.stats import binomtest, gamma, norm, poisson
 
@@ -132,6 +133,23 @@ def test_one_chain_has_no_ranks_to_compare():
         plots.rank(make_posterior(chains=1))
 
 
+def test_a_matrix_of_lengthscales_has_a_row_for_each_element():
+    draws = np.random.default_rng(0).gamma(2.0, 1.0, (4, 100, 2, 3)) * np.arange(1, 7).reshape(2, 3) ** 3
+    axes = plots.lengthscale(az.from_dict({"posterior": {"lengthscale": draws}})).axes[0]
+    assert [text.get_text() for text in axes.get_yticklabels()] == ["1, 2", "1, 1", "1, 0", "0, 2", "0, 1", "0, 0"]
+
+
+def test_constants_have_no_rhat_and_hide_none():
+    rng = np.random.default_rng(0)
+    posterior = {f"w{k}": rng.normal(size=(4, 100)) for k in range(9)}
+    posterior |= {"one": np.ones((4, 100)), "stuck": rng.normal(size=(4, 100)) + 3.0 * np.arange(4)[:, None]}
+    axes = plots.rhat(az.from_dict({"posterior": dict(sorted(posterior.items()))})).axes[0]
+    named = [text.get_text() for text in axes.get_legend().get_texts()]
+    assert named[0] == "stuck"
+    assert "one" not in named
+    assert len(axes.lines) == len(posterior)  # one fewer curve, and the limit
+
+
 def test_no_lengthscale_is_an_error():
     with pytest.raises(ValueError, match="no variable 'scale'"):
         plots.lengthscale(make_posterior(), name="scale")
@@ -158,7 +176,7 @@ def test_calibration_shows_every_point_and_names_the_classes():
     assert {
         "predicted probability of malignant",
         "observed frequency of malignant",
-        "benign",
+        "true class benign",
     } <= set(shown(figure))
 
 
@@ -222,6 +240,14 @@ def test_counts_are_drawn_within_and_outside_their_intervals(factor):
     np.testing.assert_array_equal(axes.collections[0].get_segments()[5], [[rates[5], low[5]], [rates[5], high[5]]])
     assert {"predicted mean of calls", "observed calls", "density of points"} <= set(shown(figure))
     assert axes.get_xscale() == "symlog"
+
+
+@pytest.mark.parametrize("missing", [np.nan, np.ma.masked])
+def test_missing_measurements_are_refused(missing):
+    y = np.ma.array(np.zeros(5))
+    y[3] = missing
+    with pytest.raises(ValueError, match="must be finite; leave out the missing measurements"):
+        plots.measurements(y, np.zeros(5), np.ones(5))
 
 
 def test_measurements_are_drawn_within_and_outside_their_intervals():
@@ -326,3 +352,21 @@ def test_variables_are_named_one_by_one_too(rng):
             plot(idata, "v")
         with pytest.raises(ValueError, match="the posterior is asked for no variable"):
             plot(idata, [])
+
+
+def bands(**columns):
+    time = np.arange(12.0)
+    return pd.DataFrame({"time": time, "low": time - 1.0, "median": time, "high": time + 1.0} | columns)
+
+
+def test_a_trend_is_drawn_in_order_of_time():
+    table = bands(forecast=np.arange(12) > 8)
+    observed = ([0.0, 1.0, 2.0], [1, 2, 3]), ([], [])
+    for rows in (table, table.sample(frac=1.0, random_state=1)):
+        curves = {
+            line.get_label().split(":")[0]: line.get_xdata() for line in plots.trend(rows, *observed).axes[0].lines
+        }
+        np.testing.assert_array_equal(curves["trend"], np.arange(9.0))
+        np.testing.assert_array_equal(curves["forecast"], np.arange(8.0, 12.0))
+    alone = plots.trend(bands(forecast=True), *observed).axes[0]
+    assert alone.get_legend_handles_labels()[1] == ["forecast: median, and interval of 90 %", "observed"]

@@ -101,10 +101,11 @@ def calibration(
             bins=edges.tolist(),
             stacked=True,
             color=["0.75", ACCENT],
-            label=list(classes),
+            label=[f"true class {name}" for name in classes],
         )
         bottom.set(xlabel=f"predicted probability of {classes[1]}", ylabel="test points")
-        bottom.legend(loc="upper center", title="true class")
+        # Above the axes as well: bars may be high anywhere.
+        bottom.legend(loc="lower left", bbox_to_anchor=(0, 1), ncols=2)
     return figure
 
 

@@ -193,13 +193,17 @@ def rhat(idata: xr.DataTree, var_names: Sequence[str] | str | None = None) -> Fi
 
 
 def _curves(rhats: xr.Dataset) -> dict[str, np.ndarray]:
-    """Return the draws, and the curve of every element by its label, in descending order of the final value."""
+    """Return the draws, and the curve of every element by its label, in descending order of the final value.
+
+    Constant elements, such as the diagonal of a correlation matrix, have no R-hat and no curve.
+    """
     curves = {
         label: values.to_numpy()
         for name, variable in rhats.data_vars.items()
         for label, values in _labeled(str(name), variable)
+        if not values.isnull().all()
     }
-    highest_first = sorted(curves, key=lambda label: -curves[label][-1])
+    highest_first = sorted(curves, key=lambda label: -np.nan_to_num(curves[label][-1], nan=np.inf))
     return {"draws": rhats["draws"].to_numpy()} | {label: curves[label] for label in highest_first}
 
 

@@ -88,9 +88,10 @@ def _density(draws: xr.DataArray, prior: Prior | None) -> Figure:
 
 def _intervals(draws: xr.DataArray, prior: Prior | None) -> Figure:
     """Draw median and central intervals of every length-scale, shortest on top."""
-    draws = draws.stack(sample=["chain", "draw"])
-    draws = draws.isel({draws.dims[0]: np.argsort(-draws.median("sample").to_numpy())})
-    labels = [str(label) for label in draws[draws.dims[0]].to_numpy()]
+    others = [dim for dim in draws.dims if dim not in ("chain", "draw")]
+    draws = draws.stack(element=others, sample=["chain", "draw"]).transpose("element", "sample")
+    draws = draws.isel(element=np.argsort(-draws.median("sample").to_numpy()))
+    labels = [", ".join(map(str, index)) for index in draws.indexes["element"]]
     rows = np.arange(len(labels))
     figure, axes = plt.subplots(figsize=(WIDTH, 1.2 + 0.34 * len(labels)))
     for probability, width in zip(PROBABILITIES, (5, 1.6), strict=True):

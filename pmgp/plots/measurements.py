@@ -29,7 +29,7 @@ def measurements(y: ArrayLike, mean: ArrayLike, sd: ArrayLike, name: str = "meas
     Raises
     ------
     ValueError
-        If a standard deviation is not positive.
+        If a standard deviation is not positive, or a value is masked or not finite.
 
     Examples
     --------
@@ -38,7 +38,9 @@ def measurements(y: ArrayLike, mean: ArrayLike, sd: ArrayLike, name: str = "meas
     >>> mean = rng.normal(size=50)
     >>> figure = pmgp.plots.measurements(rng.normal(mean, 0.3), mean, np.full(50, 0.3))
     """
-    y, mean, sd = (np.asarray(values, dtype=np.float64) for values in (y, mean, sd))
+    y, mean, sd = (np.ma.filled(np.ma.asarray(values, dtype=np.float64), np.nan) for values in (y, mean, sd))
+    if not all(np.isfinite(values).all() for values in (y, mean, sd)):
+        raise ValueError("y, mean and sd must be finite; leave out the missing measurements")
     if not (sd > 0.0).all():
         raise ValueError("sd must be positive: predictions with a standard deviation of zero have no density")
     predicted = norm(mean, sd)

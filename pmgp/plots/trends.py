@@ -33,8 +33,8 @@ def trend(
     Parameters
     ----------
     table : DataFrame
-        A row for each time, with columns ``time``, ``low``, ``median``, ``high`` and ``forecast`` (bool). Optional
-        columns are ``count_low`` and ``count_high``, the interval of an observation itself.
+        A row for each time, in any order, with columns ``time``, ``low``, ``median``, ``high`` and ``forecast`` (bool).
+        Optional columns are ``count_low`` and ``count_high``, the interval of an observation itself.
     observations : two array_like of shape (n,)
         Times and observed values.
     left_out : two array_like of shape (m,)
@@ -53,14 +53,14 @@ def trend(
     """
     with style():
         figure, axes = plt.subplots(figsize=(WIDTH, 4.4))
-        last = table.loc[~table["forecast"]].iloc[[-1]]
-        later = table.loc[table["forecast"]]
-        parts = [(table.loc[~table["forecast"]], ACCENT, "trend")]
+        table = table.sort_values("time")
+        trend, later = table.loc[~table["forecast"]], table.loc[table["forecast"]]
+        parts = [(trend, ACCENT, "trend")] if len(trend) else []
         if len(later):
             # The forecast begins at the last time of the trend, so that there is no gap between them.
             import pandas as pd
 
-            parts.append((pd.concat([last, later]), FORECAST, "forecast"))
+            parts.append((pd.concat([trend.tail(1), later]), FORECAST, "forecast"))
         for rows, color, word in parts:
             if "count_low" in table:
                 ends = rows["count_low"], rows["count_high"]

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 from functools import cache
 
+import arviz
 import numpy as np
 import pandas as pd
 import pymc as pm
@@ -319,6 +320,22 @@ def test_new_rows_are_predicted_if_observations_of_the_old_ones_were_missing():
     found = pmgp.predict(xr.DataTree.from_dict({"posterior": draws}), model=model)
     known = np.exp(u[0]).mean(axis=0)
     np.testing.assert_allclose(found["mean"], [np.exp(0.5), known[1], known[0], known[1]], rtol=1e-9)
+
+
+def test_coefficients_are_no_effects_whose_missing_observations_have_another_mask():
+    """To know whether theta maps the coefficients, values of the other variables are needed, not those of y."""
+    with pm.Model() as model:
+        group, inputs = pm.Data("group_of", [0, 1, 0]), pm.Data("inputs", np.eye(3)[:, :2])
+        beta = pm.Normal("beta", 0.0, 1.0, shape=2)
+        u = pm.Normal("u", 0.0, pm.HalfNormal("tau"), shape=2)
+        pm.Poisson("y", pm.math.exp(inputs @ beta + u[group]), observed=np.array([0.0, np.nan, 2.0]))
+    u, beta = np.random.default_rng(5).normal(size=(2, 1, 6, 2))
+    values = {"u": u, "beta": beta, "tau": np.ones((1, 6))}
+    model.set_data("group_of", np.array([1, 0, 1, 0]))
+    model.set_data("inputs", np.array([[1.0, 0.5], [0.0, 1.0], [0.0, 0.0], [2.0, 0.0]]))
+    found = pmgp.predict(arviz.from_dict({"posterior": values}), model=model)
+    eta = [u[0, :, 1] + beta[0] @ [1.0, 0.5], u[0, :, 0] + beta[0, :, 1], u[0, :, 1], u[0, :, 0] + 2.0 * beta[0, :, 0]]
+    np.testing.assert_allclose(found["mean"], np.exp(eta).mean(axis=1), rtol=1e-9)
 
 
 def test_rows_that_a_model_leaves_out_by_itself_are_not_predicted():

@@ -124,6 +124,10 @@ def test_a_large_spread_is_found(good, stats, estimator):
     ("stats", "words"),
     [
         ({"exact": False}, "the draws come from the approximation"),
+        (
+            {"exact": False, "held": np.arange(1000) > 399},
+            "those for which the statistic `held` is false (40%)",
+        ),
         ({"indefinite": np.arange(1000) % 10 == 0}, "at 10% of the proposals the covariance"),
         ({"converged": np.arange(1000) % 5 > 0}, "at 20% of the proposals the approximation"),
     ],

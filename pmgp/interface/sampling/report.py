@@ -232,7 +232,12 @@ def _estimator(stats: xr.Dataset) -> str:
 def _of_failures(stats: xr.Dataset) -> list[str]:
     share = {name: float(stats[name].mean()) for name in ("exact", "indefinite", "converged") if name in stats}
     findings = []
-    if share.get("exact", 1.0) < 1.0:
+    if "held" in stats:
+        findings.append(
+            "Langevin steps reject no proposal, so the draws are not exact; leave out those for which the statistic "
+            f"`held` is false ({1.0 - float(stats['held'].mean()):.0%})"
+        )
+    elif share.get("exact", 1.0) < 1.0:
         findings.append('the draws come from the approximation (estimator="none"), not from the posterior')
     if share.get("indefinite", 0.0) > FAILED:
         findings.append(
