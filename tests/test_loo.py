@@ -204,7 +204,7 @@ def test_elements_of_a_table_are_left_out_one_by_one(columns):
     assert_array_equal(found.elpd_i["y_element"], np.arange(y.size))
 
 
-def test_predictors_with_several_observations_have_numbers():
+def test_groups_with_several_observations_are_elements_of_the_effect():
     """Rows of the table have their predictors in common."""
     y = np.random.default_rng(3).normal(size=(4, 3))
     with pm.Model() as model:
@@ -213,8 +213,34 @@ def test_predictors_with_several_observations_have_numbers():
     idata = chain_of(model, tau=np.ones(40), x=np.random.default_rng(4).normal(size=(40, 4)))
     idata["observed_data"] = xr.DataTree(xr.Dataset({"y": (("row", "column"), y)}))
     found = pmgp.loo(idata, model=model, **SETTINGS).elpd_i
-    assert found.dims == ("x_element",)
-    assert found.shape == (4,)
+    assert found.dims == ("x_dim_0",)
+    assert_array_equal(found["x_dim_0"], np.arange(4))
+
+
+FAMILIES = {
+    "Normal": lambda eta, y: pm.Normal("y", eta, 0.4, observed=y),
+    "Poisson": lambda eta, y: pm.Poisson("y", pm.math.exp(eta), observed=y),
+}
+
+
+@pytest.mark.parametrize("family", FAMILIES)
+@pytest.mark.parametrize(
+    ("slopes", "dimension", "labels"),
+    [([1, 1, 1, 1, 1], "school", ["a", "b", "c"]), ([1, 1, 2, 1, 1], "predictor", [1, 4, 0, 2])],
+)
+def test_elements_have_their_names_and_sums_the_number_of_a_predictor(family, slopes, dimension, labels):
+    """With different slopes, two predictors are multiples of the same effect."""
+    group, y = np.array([2, 0, 2, 0, 1]), np.array([1.0, 2.0, 0.0, 1.0, 3.0])
+    with pm.Model(coords={"school": list("abcd")}) as model:
+        u = pm.Normal("u", 0.0, pm.HalfNormal("tau"), dims="school")
+        FAMILIES[family](np.array(slopes) * u[group], y)
+    u = xr.DataArray(
+        np.random.default_rng(4).normal(size=(1, 40, 4)), {"school": list("abcd")}, ("chain", "draw", "school")
+    )
+    draws = xr.Dataset({"tau": (("chain", "draw"), np.ones((1, 40))), "u": u})
+    found = pmgp.loo(xr.DataTree.from_dict({"posterior": draws}), model=model, **SETTINGS).elpd_i
+    assert found.dims == (dimension,)
+    assert sorted(found[dimension].to_numpy()) == sorted(labels)
 
 
 def normal(y: np.ndarray, covariance: np.ndarray) -> float:

@@ -76,7 +76,8 @@ def loo(
     -------
     arviz_stats.ELPDData
         With pointwise values ``elpd_i`` and ``pareto_k``; `arviz.compare` takes a dict of them. Its ``p`` counts the
-        hyper-parameters' share of the effective number of parameters, as f is integrated out.
+        hyper-parameters' share of the effective number of parameters, as f is integrated out. Observations that have
+        their predictor in common are left out together; ``predictor`` is the number of the first of them.
 
     Warns
     -----
@@ -200,16 +201,19 @@ def _labels(
     """Return name, dimension and coordinates of the observations, or those of f if the two do not correspond."""
     observed = below(model, latents)
     rows = parts.latent_vector.rows_at(places, parts.terms) if len(observed) == 1 else None
+    elements, are_elements = parts.latent_vector.elements_at(places) if rows is None else (rows, True)
+    if not are_elements:
+        return parts.latent_name, "predictor", elements
     name = str(parts.latent_name if rows is None else observed[0].name)
     group = "posterior" if rows is None else "observed_data"
     if group not in idata or name not in idata[group]:
-        return name, f"{name}_dim_0", places
-    variable, numbers = idata[group][name], places if rows is None else rows
+        return name, f"{name}_dim_0", elements
+    variable = idata[group][name]
     dimension, *others = [str(one) for one in variable.dims[::-1] if one not in ("chain", "draw")]
-    # Elements of tables, row by row, and predictors that are no elements of a variable have numbers.
-    if others or numbers.max() >= variable.sizes[dimension]:
-        return name, f"{name}_element", numbers
-    return name, dimension, variable[dimension].to_numpy()[numbers]
+    # Elements of tables, row by row, have numbers.
+    if others or elements.max() >= variable.sizes[dimension]:
+        return name, f"{name}_element", elements
+    return name, dimension, variable[dimension].to_numpy()[elements]
 
 
 def _tree(

@@ -134,6 +134,17 @@ class LatentPieces:
         rows[counted] = np.arange(len(counted))
         return rows[places]
 
+    def elements_at(self, places: np.ndarray) -> tuple[np.ndarray, bool]:
+        """Return the element of the variable of which each given element of f is a multiple, and True.
+
+        Where one is a sum, or two are multiples of the same element, return the first predictor that equals each given
+        element of f, and False.
+        """
+        rows = self.design[places]
+        if len(self.names) == 1 and (np.diff(rows.indptr) == 1).all() and len(set(rows.indices)) == len(places):
+            return rows.indices, True
+        return np.argmax(self.shared.where == places[:, None], axis=1), False
+
     def ravel(self, point: dict[str, np.ndarray]) -> np.ndarray:
         """Return f from a point of the model: (n,)."""
         values = [point[name] for name in self.names]

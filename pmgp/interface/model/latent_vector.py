@@ -102,6 +102,10 @@ class LatentVector:
         """Return the observation of each given latent value, or None unless there is one for each in the order of f."""
         return places if terms is None or terms.in_order else None
 
+    def elements_at(self, places: np.ndarray) -> tuple[np.ndarray, bool]:
+        """Return the given places, and True, as the elements of f are those of the variable."""
+        return places, True
+
     def refresh_data(self) -> None:
         """Do nothing: a latent vector has no data."""
 
