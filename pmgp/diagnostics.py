@@ -194,7 +194,7 @@ def chosen_names(idata: xr.DataTree, var_names: Sequence[str] | str | None) -> l
         if names := hyperparameter_names(idata):
             return names
         raise ValueError(
-            "every variable of the posterior has as many elements as there are observations, so none counts as a "
+            "every variable of the posterior has a dimension as long as the observations, so none counts as a "
             f"hyper-parameter; name some of them: var_names={known}"
         )
     names = [var_names] if isinstance(var_names, str) else list(var_names)

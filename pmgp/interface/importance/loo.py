@@ -77,7 +77,8 @@ def loo(
     arviz_stats.ELPDData
         With pointwise values ``elpd_i`` and ``pareto_k``; `arviz.compare` takes a dict of them. Its ``p`` counts the
         hyper-parameters' share of the effective number of parameters, as f is integrated out. Observations that have
-        their predictor in common are left out together; ``predictor`` is the number of the first of them.
+        their predictor in common are left out together, under the name of their group, or, if predictors are sums, the
+        number of the first of them (``predictor``).
 
     Warns
     -----

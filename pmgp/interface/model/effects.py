@@ -20,8 +20,6 @@ from pmgp.interface.model.points import initial_values
 
 # In the names of variables of which PyMC makes processes.
 PROCESSES = ("_rotated_", "_hsgp_coeffs")
-# How PyMC ends the names of the variables that it makes of missing observations.
-MISSING = "_unobserved"
 
 
 def is_normal(rv: TensorVariable) -> bool:
@@ -78,10 +76,12 @@ def _is_mapped(model: pm.Model, rv: TensorVariable) -> bool:
     value = model.rvs_to_values[rv]
     if not is_standard(model, rv) or any(part in value.name for part in PROCESSES):
         return False
-    # Initial values of missing observations have the mask of the former rows, which new rows may not have.
-    known = [one for one in model.free_RVs if not one.name.endswith(MISSING)]
-    others = [model.rvs_to_values[one] for one in known if one is not rv]
-    found = image_of(model.replace_rvs_by_values(_seen(model, rv)), value, others, initial_values(model, known))
+    terms = model.replace_rvs_by_values(_seen(model, rv))
+    # Those of missing observations have the mask of the former rows, so that new rows may have no initial values.
+    used = set(ancestors(terms)) | {value}
+    needed = [one for one in model.free_RVs if model.rvs_to_values[one] in used]
+    others = [model.rvs_to_values[one] for one in needed if one is not rv]
+    found = image_of(terms, value, others, initial_values(model, needed))
     if found is None:
         return False
     read = set(ancestors([found[0]]))
@@ -94,5 +94,5 @@ def _is_last(model: pm.Model, rv: TensorVariable) -> bool:
     """Return whether observed variables or potentials depend on it, but no free ones except missing observations."""
     children = [other for other in model.free_RVs if other is not rv and rv in set(ancestors([other]))]
     return rv in set(ancestors([*model.observed_RVs, *model.potentials])) and all(
-        child.name.endswith(MISSING) for child in children
+        child.name.endswith("_unobserved") for child in children
     )
