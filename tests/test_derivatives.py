@@ -13,11 +13,12 @@ from numpy.testing import assert_allclose, assert_array_equal
 
 import pmgp
 from pmgp.core.theta_updates.densities import AncillaryDensity, JointState, LatentPart, SufficientDensity
+from pmgp.interface.graphs.compilation import INTERPRETED
 from pmgp.interface.model.derivatives import DifferentiableLatentModel
 from pmgp.interface.model.taking_apart import take_apart
 from tests.finite_differences import central_differences
 
-FAST = {"mode": "FAST_COMPILE"}
+FAST = {"mode": INTERPRETED}
 N = 8
 RNG = np.random.default_rng(4)
 X = RNG.uniform(size=(N, 2))

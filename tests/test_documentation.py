@@ -271,19 +271,6 @@ def test_code_of_a_page_is_python(page):
         ast.parse(cell)
 
 
-@pytest.mark.full
-@pytest.mark.parametrize("name", ["prior_checks", "saving"])
-def test_the_code_of_a_page_runs(name, tmp_path, monkeypatch):
-    """The other pages' cells are executed where the documentation is built."""
-    monkeypatch.chdir(tmp_path)
-    names: dict[str, object] = {"__name__": name}
-    cells = code(ROOT / "docs" / f"{name}.md", r"\{code-cell\} ipython3")
-    assert cells
-    for cell in cells:
-        exec(compile(cell, f"{name}.md", "exec"), names)
-    plt.close("all")
-
-
 def test_links_of_the_bibliography_are_those_of_the_citation_file():
     cited = re.search(r"^    doi: (\S+)", (ROOT / "CITATION.cff").read_text(encoding="utf-8"), flags=re.MULTILINE)[1]
     page = (ROOT / "docs" / "bibliography.md").read_text(encoding="utf-8")

@@ -62,7 +62,7 @@ def test_joint_density_is_that_of_the_article(data, kernel, likelihood):
         + stats.multivariate_normal(np.zeros(N), covariance + 1e-6 * np.eye(N)).logpdf(f)
         + link((2 * y - 1) * f).sum()
     )
-    assert model.compile_logp(jacobian=False)(point) == pytest.approx(expected, rel=1e-6)
+    assert model.compile_logp(jacobian=False, mode=INTERPRETED)(point) == pytest.approx(expected, rel=1e-6)
 
 
 def test_lengthscale_prior_is_the_models(data):
@@ -126,7 +126,7 @@ def test_joint_density_of_counts(data, exposure):
         + stats.multivariate_normal(np.full(N, level), covariance).logpdf(f)
         + stats.poisson(units * np.exp(f)).logpmf(COUNTS).sum()
     )
-    assert model.compile_logp(jacobian=False)(point) == pytest.approx(expected, rel=1e-6)
+    assert model.compile_logp(jacobian=False, mode=INTERPRETED)(point) == pytest.approx(expected, rel=1e-6)
 
 
 @pytest.mark.parametrize(
@@ -203,13 +203,15 @@ def test_joint_density_of_ordered_categories(data):
         + stats.multivariate_normal(np.zeros(N), covariance).logpdf(f)
         + np.log(stats.norm.cdf(limits[GRADES + 1] - f) - stats.norm.cdf(limits[GRADES] - f)).sum()
     )
-    assert model.compile_logp(jacobian=False)(point) == pytest.approx(expected, rel=1e-6)
+    assert model.compile_logp(jacobian=False, mode=INTERPRETED)(point) == pytest.approx(expected, rel=1e-6)
 
 
 def test_prior_proportions_are_those_of_the_labels(data):
     """Whatever the variance, f plus noise falls between the cut points with the proportions as probabilities."""
     with ordinal_regression(data[0], GRADES, NAMES) as model:
-        draw = pm.draw([model["variance"], model["proportions"], model["cutpoints"]], 50, random_seed=1)
+        draw = pm.draw(
+            [model["variance"], model["proportions"], model["cutpoints"]], 50, random_seed=1, mode=INTERPRETED
+        )
     for variance, proportions, cutpoints in zip(*draw, strict=True):
         below = stats.norm(0, np.sqrt(1 + variance)).cdf(cutpoints)
         np.testing.assert_allclose(np.diff([0, *below, 1]), proportions, atol=1e-9)
@@ -252,7 +254,7 @@ def test_joint_density_of_classes(data):
         + stats.multivariate_normal(np.zeros(N), covariance).logpdf(f).sum()
         + (f[GRADES, np.arange(N)] - np.log(np.exp(f).sum(axis=0))).sum()
     )
-    assert model.compile_logp(jacobian=False)(point) == pytest.approx(expected, rel=1e-6)
+    assert model.compile_logp(jacobian=False, mode=INTERPRETED)(point) == pytest.approx(expected, rel=1e-6)
 
 
 def test_a_class_may_have_no_observation(data):

@@ -13,6 +13,7 @@ from scipy.special import expit, ndtr
 
 import pmgp
 from pmgp.core.numerics.ledger import counted
+from pmgp.interface.graphs.compilation import INTERPRETED
 from pmgp.interface.model.latent_gaussian import ModelError
 
 N, D = 14, 3
@@ -21,6 +22,7 @@ X = RNG.normal(size=(N, D))
 XNEW = np.concatenate([RNG.normal(size=(4, D)), [[9.0, -9.0, 9.0]]])
 LABELS = RNG.integers(0, 2, size=N)
 JITTER = 1e-6  # what pm.gp adds to the diagonal
+QUICKLY = {"compile_kwargs": {"mode": INTERPRETED}, "progressbar": False}
 
 
 @pytest.fixture
@@ -63,7 +65,9 @@ def build(observe=probit, cov_func=isotropic, mean_func=None, inputs=X, labels=L
 def draws_of(model: pm.Model, number: int, seed: int = 3) -> xr.DataTree:
     """Draws of theta and f, from the prior: predictions do not ask where they come from."""
     with model:
-        prior = pm.sample_prior_predictive(draws=number, random_seed=seed)["prior"]
+        prior = pm.sample_prior_predictive(draws=number, random_seed=seed, compile_kwargs=QUICKLY["compile_kwargs"])[
+            "prior"
+        ]
     return xr.DataTree.from_dict({"posterior": prior.to_dataset()})
 
 
@@ -362,7 +366,7 @@ def test_agrees_with_pymc_within_monte_carlo_error(observe, conditional):
     with other:
         fnew = gp.conditional("fnew", XNEW)
         conditional(fnew, "ynew")
-        simulated = pm.sample_posterior_predictive(idata, var_names=["fnew", "ynew"], random_seed=6, progressbar=False)[
+        simulated = pm.sample_posterior_predictive(idata, var_names=["fnew", "ynew"], random_seed=6, **QUICKLY)[
             "posterior_predictive"
         ]
     f, y = (simulated[name].to_numpy()[0] for name in ("fnew", "ynew"))

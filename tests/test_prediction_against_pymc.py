@@ -13,9 +13,10 @@ import xarray as xr
 from pytensor.graph.traversal import ancestors
 
 import pmgp
+from pmgp.interface.graphs.compilation import INTERPRETED
 
 N, M, REPEATS = 12, 4, 300
-QUIETLY = {"random_seed": 11, "progressbar": False}
+QUIETLY = {"random_seed": 11, "progressbar": False, "compile_kwargs": {"mode": INTERPRETED}}
 
 
 @pytest.fixture(scope="module", autouse=True)

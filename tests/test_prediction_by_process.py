@@ -12,6 +12,7 @@ from numpy.testing import assert_allclose
 from pymc.gp import cov
 
 import pmgp
+from pmgp.interface.graphs.compilation import INTERPRETED
 from pmgp.interface.model.latent_gaussian import ModelError
 from pmgp.interface.prediction.known_process import KnownProcess
 from pmgp.interface.prediction.latent_process import LatentProcess
@@ -83,7 +84,7 @@ def as_data():
 
 def draws_of(model, number=4):
     with model:
-        prior = pm.sample_prior_predictive(draws=number, random_seed=3)["prior"]
+        prior = pm.sample_prior_predictive(draws=number, random_seed=3, compile_kwargs={"mode": INTERPRETED})["prior"]
     return xr.DataTree.from_dict({"posterior": prior.to_dataset()})
 
 

@@ -246,7 +246,8 @@ class Objective:
         self.approximation = approximation
         self.prior = prior
         graph = _log_prior_without_jacobian(model, parts)
-        self._log_prior = CompiledWhenCalled(partial(parts.theta.compile_gradient, [], graph))
+        # An optimizer evaluates it a hundred times, which takes less than compiling it.
+        self._log_prior = CompiledWhenCalled(partial(parts.theta.compile_gradient, [], graph, interpreted=True))
 
     def __call__(self, theta: np.ndarray) -> tuple[float, np.ndarray]:
         """Return the value and the gradient (dimension,); a very low value and zeros where they do not exist."""

@@ -7,6 +7,7 @@ import pandas as pd
 import pytest
 
 from case_studies.which_kernel.study import CLASSIFIERS, FOLDER, SETTINGS, Settings, classifier, judged
+from pmgp.interface.graphs.compilation import INTERPRETED
 
 
 @pytest.fixture(scope="module")
@@ -32,7 +33,7 @@ def test_what_is_stored_is_of_these_models_and_settings():
 def test_priors_are_proper(name, data):
     """The evidence needs that: f given theta at the initial point has a density, and so has theta."""
     model = classifier(*CLASSIFIERS[name], *data)
-    assert np.isfinite(model.compile_logp()(model.initial_point()))
+    assert np.isfinite(model.compile_logp(mode=INTERPRETED)(model.initial_point()))
 
 
 @pytest.mark.slow

@@ -15,6 +15,7 @@ from pmgp.core.approximations import Laplace
 from pmgp.core.marginal.evaluation import Evaluator
 from pmgp.core.marginal.pseudo_marginal import Frozen, PseudoMarginalChain, State
 from pmgp.core.markov import PathSampling, SparsePattern
+from pmgp.interface.graphs.compilation import INTERPRETED
 from pmgp.interface.model.latent_gaussian import LatentGaussianModel
 from pmgp.interface.model.taking_apart import take_apart
 from tests import mean_changes
@@ -61,7 +62,9 @@ def statistics(theta: np.ndarray, x: np.ndarray, y: np.ndarray) -> np.ndarray:
 def draws() -> list[np.ndarray]:
     """Logs of both scales, u, s and y, from which every chain begins."""
     model = joint_model()
-    return pm.draw([model[name] for name in ("log_tau", "log_scale", "u", "s", "y")], REPLICATES, random_seed=1)
+    return pm.draw(
+        [model[name] for name in ("log_tau", "log_scale", "u", "s", "y")], REPLICATES, random_seed=1, mode=INTERPRETED
+    )
 
 
 def largest_change(estimator, spoil=lambda parts: None, iterations: int = 4) -> float:

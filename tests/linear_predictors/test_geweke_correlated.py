@@ -14,6 +14,7 @@ from pmgp.core.marginal.pseudo_marginal import Frozen, PseudoMarginalChain, Stat
 from pmgp.core.markov import PathSampling
 from pmgp.core.transitions.mixture import LearnedMixture
 from pmgp.core.transitions.proposals import AdaptiveProposal
+from pmgp.interface.graphs.compilation import INTERPRETED
 from pmgp.interface.model import pieces
 from pmgp.interface.model.taking_apart import take_apart
 from pmgp.interface.model.theta_maps import ThetaMap
@@ -64,7 +65,7 @@ def statistics(theta: np.ndarray, u: np.ndarray, y: np.ndarray, centered: bool) 
 def draws(centered: bool) -> list[np.ndarray]:
     """The packed factor, u and y, from which every chain begins."""
     model = joint_model(centered)
-    return pm.draw([model["chol"], model["u"], model["y"]], REPLICATES[centered], random_seed=1)
+    return pm.draw([model["chol"], model["u"], model["y"]], REPLICATES[centered], random_seed=1, mode=INTERPRETED)
 
 
 def largest_change(centered: bool, iterations: int = 4) -> float:

@@ -16,6 +16,7 @@ from scipy.special import softmax
 from scipy.stats import norm
 
 import pmgp
+from pmgp.interface.graphs.compilation import INTERPRETED
 from pmgp.interface.model.latent_gaussian import ModelError
 from pmgp.interface.prediction.grown import GrownPiece
 from pmgp.interface.prediction.predictor_rows import PredictorRows
@@ -43,7 +44,7 @@ def model_of_rows(series: str = "walk") -> pm.Model:
 def draws_of(series: str = "walk") -> xr.DataTree:
     """Draws from the prior in place of a posterior: predictions are the same function of them."""
     model = model_of_rows(series)
-    drawn = pm.draw(model.free_RVs, DRAWS, random_seed=1)
+    drawn = pm.draw(model.free_RVs, DRAWS, random_seed=1, mode=INTERPRETED)
     shapes = {rv.name: ("chain", "draw", *model.named_vars_to_dims.get(rv.name, ())) for rv in model.free_RVs}
     values = {rv.name: (shapes[rv.name], one[None]) for rv, one in zip(model.free_RVs, drawn, strict=True)}
     labels = {name: list(model.coords[name]) for name in ("group", "time")}

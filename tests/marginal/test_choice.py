@@ -17,6 +17,7 @@ from pmgp.core.marginal.calibration import LARGE_SPREAD, TARGET_SPREAD, choose_d
 from pmgp.core.marginal.choice import choose_estimator
 from pmgp.core.marginal.evaluation import Evaluator
 from pmgp.core.marginal.pseudo_marginal import Frozen, PseudoMarginalChain
+from tests.confirmation import confirmed
 from tests.marginal.geweke import ToyModel, largest_change, learned
 
 LABELS = np.array([0, 1, 1, 0, 1, 1])
@@ -307,10 +308,10 @@ def log_evidence(estimate) -> float:
     return estimate.log_evidence
 
 
-def drift(scheme: PseudoMarginalChain, replicates: int = 1900) -> float:
+def drift(scheme: PseudoMarginalChain, replicates: int = 1900, seed: int = 1) -> float:
     """With orthants chosen, of one draw each, and q as poor as the approximation's own."""
     frozen = Frozen(learned(), None, 1, OrthantSampling(1))
-    return largest_change(scheme, frozen, Laplace(sweeps=0), replicates, repeats=6)
+    return largest_change(scheme, frozen, Laplace(sweeps=0), replicates, repeats=6, seed=seed)
 
 
 def test_a_chosen_estimator_takes_the_place_of_the_chains_own():
@@ -326,7 +327,8 @@ def test_a_chosen_estimator_takes_the_place_of_the_chains_own():
 @pytest.mark.slow
 @pytest.mark.parametrize("refresh_every", [0, 3])
 def test_joint_distribution_is_kept_with_a_choice_that_is_fixed(refresh_every):
-    assert drift(PseudoMarginalChain(ImportanceSampling(1), refresh_every=refresh_every)) < 4.0
+    scheme = PseudoMarginalChain(ImportanceSampling(1), refresh_every=refresh_every)
+    assert confirmed(lambda seed: drift(scheme, seed=seed), 4.0) < 4.0
 
 
 @pytest.mark.slow

@@ -17,6 +17,7 @@ from numpy.testing import assert_array_equal
 from pymc.exceptions import SamplingError
 
 import pmgp
+from pmgp.interface.graphs.compilation import INTERPRETED
 from pmgp.interface.sampling import NoDrawsError, blocks, recorded_step
 from pmgp.interface.sampling.chains import recovered, seconds_spent
 from pmgp.interface.sampling.drawing import Run
@@ -278,8 +279,12 @@ def test_starting_points_are_kept(sample, probit_model, step, tmp_path):
 
 
 def several_steps(model, nuts):
-    other = pm.NUTS if nuts else pm.Slice
-    return [pmgp.EllipticalSlice(model=model), other([model["lengthscale"], model["variance"]], model=model)]
+    theta = [model["lengthscale"], model["variance"]]
+    if nuts:
+        other = pm.NUTS(theta, model=model, mode=INTERPRETED)
+    else:
+        other = pm.Slice(theta, model=model, compile_kwargs={"mode": INTERPRETED})
+    return [pmgp.EllipticalSlice(model=model), other]
 
 
 @pytest.mark.full

@@ -18,6 +18,7 @@ from pmgp.core.approximations import Laplace
 from pmgp.core.marginal.evaluation import Evaluator
 from pmgp.core.marginal.pseudo_marginal import Frozen, PseudoMarginalChain, State
 from pmgp.core.markov import PathSampling
+from pmgp.interface.graphs.compilation import INTERPRETED
 from pmgp.interface.model import model_prior
 from pmgp.interface.model.markov import SeriesPrior
 from pmgp.interface.model.taking_apart import take_apart
@@ -46,7 +47,9 @@ def statistics(theta: np.ndarray, f: np.ndarray, y: np.ndarray) -> np.ndarray:
 def draws() -> list[np.ndarray]:
     """Rho, the log of the scale, x and y, from which every chain begins."""
     model = joint_model()
-    return pm.draw([model[name] for name in ("rho", "log_scale", "x", "y")], REPLICATES, random_seed=1)
+    return pm.draw(
+        [model[name] for name in ("rho", "log_scale", "x", "y")], REPLICATES, random_seed=1, mode=INTERPRETED
+    )
 
 
 def largest_change(estimator, iterations: int = 3) -> float:

@@ -17,12 +17,19 @@ import numpy as np
 import pytensor.scalar as ps
 from pytensor.graph.basic import Constant
 from pytensor.graph.traversal import io_toposort
-from pytensor.tensor.basic import Alloc, AllocEmpty, Join, MakeVector, ScalarFromTensor, Split, TensorFromScalar
+from pytensor.tensor.basic import Alloc, AllocEmpty, ARange, Join, MakeVector, ScalarFromTensor, Split, TensorFromScalar
 from pytensor.tensor.elemwise import CAReduce, DimShuffle, Elemwise
 from pytensor.tensor.extra_ops import CumOp
 from pytensor.tensor.math import Dot
-from pytensor.tensor.shape import Shape, Shape_i, SpecifyShape
-from pytensor.tensor.subtensor import IncSubtensor, Subtensor, indices_from_subtensor
+from pytensor.tensor.shape import Reshape, Shape, Shape_i, SpecifyShape
+from pytensor.tensor.subtensor import (
+    AdvancedIncSubtensor,
+    AdvancedSubtensor,
+    IncSubtensor,
+    Subtensor,
+    indices_from_subtensor,
+    unflatten_index_variables,
+)
 from pytensor.tensor.variable import TensorVariable
 
 from pmgp.interface.graphs.numpy_operations import UnsupportedGraphError, numpy_function
@@ -194,6 +201,43 @@ def _with_more(places: tuple[Any, ...], whole: np.ndarray, part: np.ndarray) -> 
     return result
 
 
+def _chosen(node: Any) -> Call:
+    return NewArray(partial(_at_indices, node.op.idx_list)), node.inputs
+
+
+def _at_indices(entries: tuple[Any, ...], place: int | None, values: np.ndarray, *indices: np.ndarray) -> np.ndarray:
+    return values[unflatten_index_variables(indices, entries)]
+
+
+def _scattered(node: Any) -> Call:
+    if node.op.set_instead_of_inc:
+        change = np.ndarray.__setitem__
+    else:
+        change = _increase_once if node.op.ignore_duplicates else np.add.at
+    return NewArray(partial(_changed_at, change, node.op.idx_list), (0,)), node.inputs
+
+
+def _changed_at(
+    change: Callable[..., Any],
+    entries: tuple[Any, ...],
+    place: int | None,
+    whole: np.ndarray,
+    part: np.ndarray,
+    *indices: np.ndarray,
+) -> np.ndarray:
+    result = whole.copy() if place is None else whole
+    change(result, unflatten_index_variables(indices, entries), part)
+    return result
+
+
+def _increase_once(whole: np.ndarray, places: tuple[Any, ...], part: np.ndarray) -> None:
+    whole[places] += part
+
+
+def _numbers_in_order(dtype: str, start: np.ndarray, stop: np.ndarray, step: np.ndarray) -> np.ndarray:
+    return np.arange(start, stop, step, dtype=dtype)
+
+
 def _reduction(node: Any) -> Call:
     function = numpy_function(node.op.scalar_op)
     if not isinstance(function, np.ufunc):
@@ -230,6 +274,9 @@ RULES: dict[type, Callable[[Any], Call]] = {
     DimShuffle: _dimshuffle,
     Subtensor: _part,
     IncSubtensor: _changed_part,
+    AdvancedSubtensor: _chosen,
+    AdvancedIncSubtensor: _scattered,
+    ARange: lambda node: (partial(_numbers_in_order, node.op.dtype), node.inputs),
     CumOp: lambda node: (partial(np.cumsum if node.op.mode == "add" else np.cumprod, axis=node.op.axis), node.inputs),
     CAReduce: _reduction,
     Join: lambda node: (partial(_joined, node.op.axis), node.inputs),
@@ -237,6 +284,7 @@ RULES: dict[type, Callable[[Any], Call]] = {
     Dot: lambda node: (np.dot, node.inputs),
     Shape: lambda node: (_shape_of, node.inputs),
     Shape_i: lambda node: (partial(_length_of, node.op.i), node.inputs),
+    Reshape: lambda node: (np.reshape, node.inputs),
     SpecifyShape: lambda node: (np.asarray, node.inputs[:1]),
     Alloc: lambda node: (_repeated, node.inputs),
     AllocEmpty: lambda node: (_empty, node.inputs),

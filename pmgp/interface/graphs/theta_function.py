@@ -10,6 +10,7 @@ from pytensor.graph.rewriting.utils import rewrite_graph
 from pytensor.graph.traversal import ancestors
 from pytensor.tensor.basic import ScalarFromTensor, TensorFromScalar
 from pytensor.tensor.elemwise import DimShuffle
+from pytensor.tensor.shape import Reshape, SpecifyShape
 from pytensor.tensor.subtensor import Subtensor
 from pytensor.tensor.variable import TensorVariable
 
@@ -19,7 +20,7 @@ from pmgp.interface.graphs.numpy_operations import UnsupportedGraphError
 from pmgp.interface.graphs.remembered import remembered
 
 # Operations whose results share memory with their inputs.
-VIEWS = (DimShuffle, Subtensor, ScalarFromTensor, TensorFromScalar)
+VIEWS = (DimShuffle, Subtensor, Reshape, SpecifyShape, ScalarFromTensor, TensorFromScalar)
 REMEMBERED = 2
 
 

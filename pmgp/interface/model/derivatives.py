@@ -10,7 +10,7 @@ from typing import Any
 
 import numpy as np
 import pytensor.tensor as pt
-from pytensor.gradient import hessian, pushforward
+from pytensor.gradient import jacobian, pushforward
 from pytensor.graph.replace import vectorize_graph
 from pytensor.graph.traversal import ancestors
 from pytensor.tensor.variable import TensorVariable
@@ -100,6 +100,7 @@ class DifferentiableLatentModel:
     def _compile_curvature(self) -> Any:
         terms = [self.parts.graphs.log_prior, *self._likelihood_of_parameters()]
         [total], theta = self.parts.theta.write([pt.add(*terms, 0.0)])
-        # 0 * theta gives a flat prior, which does not depend on theta, a derivative, which PyTensor requires.
-        curvature = -hessian(total + 0.0 * theta.sum(), theta)
+        # A flat prior does not depend on theta; PyTensor's `hessian` is a loop, which takes long to compile.
+        gradient = pt.grad(total, theta, disconnected_inputs="ignore")
+        curvature = -jacobian(gradient, theta, vectorize=True, disconnected_inputs="ignore")
         return self.parts.compile_function([self.parts.latent_value, theta], [curvature])
