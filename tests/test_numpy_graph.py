@@ -26,6 +26,11 @@ GRAPHS = {
     "axes in another order": lambda t, x: (t * x).T[None, :, :].dimshuffle(2, "x", 1, 0),
     "a dropped axis of a transpose": lambda t, x: (t[:, None] * x[:1].T).dimshuffle("x", 0),
     "a part": lambda t, x: (t * x)[1:4:2, -1],
+    "a part up to an index that is computed": lambda t, x: (t * x)[: pt.argmax(x[0])],
+    "a part up to one that moves": lambda t, x: x[: pt.cast(pt.abs(3.0 * t[1]), "int64"), pt.cast(t[2], "int64")],
+    "a part set up to one that moves": lambda t, x: pt.set_subtensor(
+        (t * x)[: pt.cast(pt.abs(3.0 * t[1]), "int64")], t
+    ),
     "a part set": lambda t, x: pt.set_subtensor((t * x)[1:3], t[1]),
     "a part increased": lambda t, x: pt.inc_subtensor((t * x)[1:3], t[1]),
     "a part set in what is fixed": lambda t, x: pt.set_subtensor((2.0 * x)[1:3], t),
@@ -38,6 +43,10 @@ GRAPHS = {
     "chosen elements set in what is fixed": lambda t, x: pt.set_subtensor(x[np.array([3, 0])], t),
     "chosen elements increased, one of them twice": lambda t, x: pt.inc_subtensor((t * x)[np.array([3, 0, 3])], t),
     "numbers in order": lambda t, x: pt.arange(t.shape[0]) * t,
+    "numbers up to one that is computed": lambda t, x: pt.arange(t.shape[0] * 2 - 1) * t[0],
+    "numbers up to one of scalars": lambda t, x: (
+        pt.arange(pt.scalar_from_tensor(t.shape[0]) + pt.scalar_from_tensor(x.shape[0])) * t[0]
+    ),
     "ordered": lambda t, x: pt.cumsum(pt.concatenate([t[:1], pt.exp(t[1:])])),
     "cumulative product": lambda t, x: pt.cumprod(t * x, axis=1),
     "sum over an axis": lambda t, x: pt.sum(pt.sqr(t * x), axis=1),
@@ -86,8 +95,6 @@ def test_the_unsupported_is_named():
         NumpyGraph([theta], [pt.round(theta, mode="half_away_from_zero")])
     with pytest.raises(UnsupportedGraphError, match="Sort"):
         NumpyGraph([theta], [pt.sort(theta)])
-    with pytest.raises(UnsupportedGraphError, match="index"):
-        NumpyGraph([theta], [theta[: pt.argmax(pt.as_tensor(X[0]))]])
     with pytest.raises(UnsupportedGraphError, match="lengths"):
         NumpyGraph([theta], pt.split(theta, pytensor.shared(np.array([1, 2])), n_splits=2))
 
@@ -164,17 +171,19 @@ def test_registers_used_again_change_neither_inputs_nor_what_is_fixed_nor_each_o
 def test_functions_of_numpy_follow_theta_and_the_data(static):
     """Also where an output does not depend on the inputs, which the caller may change without harm."""
     theta, x, data = pt.vector("theta"), pt.vector("x", shape=(5,) if static else (None,)), pytensor.shared(X[:, 0])
-    outputs = [pt.gammaln(pt.exp(theta[0])) * x + data, theta[1] * data, data * 2.0]
+    outputs = [pt.gammaln(pt.exp(theta[0])) * x + data, theta[1] * data, data * 2.0, x.reshape((data.shape[0] // 5, 5))]
+    at = X[:, 2].copy()
     function = NumpyFunction([x], theta, outputs, Compiler())
     for data_now in (X[:, 0], X[:, 1]):
         data.set_value(data_now)
         function.refresh_data()
         for theta_now in (THETA, -THETA, 2.0 * THETA, THETA):
             expected = [
-                o.eval({theta: theta_now, x: X[:, 2]}, mode="FAST_COMPILE", on_unused_input="ignore") for o in outputs
+                o.eval({theta: theta_now, x: at}, mode="FAST_COMPILE", on_unused_input="ignore") for o in outputs
             ]
-            found = pickle.loads(pickle.dumps(function))(X[:, 2], theta_now)
-            for one, value in zip(function(X[:, 2], theta_now), expected, strict=True):
+            found = pickle.loads(pickle.dumps(function))(at, theta_now)
+            for one, value in zip(function(at, theta_now), expected, strict=True):
                 np.testing.assert_allclose(one, value, rtol=1e-14)
                 one[:] = np.nan
             np.testing.assert_allclose(found[0], expected[0], rtol=1e-14)
+    np.testing.assert_array_equal(at, X[:, 2])

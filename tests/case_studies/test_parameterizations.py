@@ -6,6 +6,7 @@ import dataclasses
 
 import numpy as np
 import pandas as pd
+import pytensor
 import pytest
 
 from case_studies.parameterizations import comparison, picture, problems, results, study
@@ -25,6 +26,7 @@ from pmgp.core.theta_updates.schemes import (
     InterweavingScheme,
     SufficientScheme,
 )
+from pmgp.interface.graphs.compilation import INTERPRETED
 from tests.case_studies.grids import grid_means
 from tests.confirmation import confirmed
 
@@ -304,7 +306,8 @@ def test_operations_are_those_of_the_articles_table_1(monkeypatch, given_latent,
     counts = {}
     for table, problem in ((3, given_latent), (4, given_whitened)):
         for cell in tiny_cells(monkeypatch, problem, methods, table):
-            result = study.run_unit(TINY, Unit(cell, 0))
+            with pytensor.config.change_flags(mode=INTERPRETED):
+                result = study.run_unit(TINY, Unit(cell, 0))
             counts[table, cell.method] = tuple(result[name] / TINY.draws for name in COUNTS)
     assert counts[3, "MH"] == counts[4, "MH"] == (1.0, 0.0, 0.0)
     cholesky, inverse, matmul = counts[3, "HMC"]

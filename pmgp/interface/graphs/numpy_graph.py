@@ -112,7 +112,7 @@ def call_of(node: Any) -> Call:
 
 
 def _elementwise(node: Any) -> Call:
-    operation, inputs = node.op.scalar_op, list(node.inputs)
+    operation, inputs = getattr(node.op, "scalar_op", node.op), list(node.inputs)
     if operation == ps.second:
         return _filled, inputs
     if operation == ps.clip:
@@ -181,39 +181,30 @@ def _known_index(index: Any) -> Any:
 
 
 def _part(node: Any) -> Call:
-    return itemgetter(places(node.inputs[1:], node.op)), node.inputs[:1]
-
-
-def _changed_part(node: Any) -> Call:
-    change = _with_part if node.op.set_instead_of_inc else _with_more
-    return partial(change, places(node.inputs[2:], node.op)), node.inputs[:2]
-
-
-def _with_part(places: tuple[Any, ...], whole: np.ndarray, part: np.ndarray) -> np.ndarray:
-    result = whole.copy()
-    result[places] = part
-    return result
-
-
-def _with_more(places: tuple[Any, ...], whole: np.ndarray, part: np.ndarray) -> np.ndarray:
-    result = whole.copy()
-    result[places] += part
-    return result
+    if all(isinstance(index, Constant) for index in node.inputs[1:]):
+        return itemgetter(places(node.inputs[1:], node.op)), node.inputs[:1]
+    return partial(_at_indices, node.op.idx_list), node.inputs
 
 
 def _chosen(node: Any) -> Call:
-    return NewArray(partial(_at_indices, node.op.idx_list)), node.inputs
+    return NewArray(partial(_copied_from, node.op.idx_list)), node.inputs
 
 
-def _at_indices(entries: tuple[Any, ...], place: int | None, values: np.ndarray, *indices: np.ndarray) -> np.ndarray:
+def _at_indices(entries: tuple[Any, ...], values: np.ndarray, *indices: Any) -> np.ndarray:
     return values[unflatten_index_variables(indices, entries)]
 
 
-def _scattered(node: Any) -> Call:
+def _copied_from(entries: tuple[Any, ...], place: int | None, values: np.ndarray, *indices: Any) -> np.ndarray:
+    return _at_indices(entries, values, *indices)
+
+
+def _changed_part(node: Any) -> Call:
+    change: Callable[..., None]
     if node.op.set_instead_of_inc:
         change = np.ndarray.__setitem__
     else:
-        change = _increase_once if node.op.ignore_duplicates else np.add.at
+        # An index that occurs twice increases its element twice.
+        change = _increase if getattr(node.op, "ignore_duplicates", True) else np.add.at
     return NewArray(partial(_changed_at, change, node.op.idx_list), (0,)), node.inputs
 
 
@@ -223,18 +214,18 @@ def _changed_at(
     place: int | None,
     whole: np.ndarray,
     part: np.ndarray,
-    *indices: np.ndarray,
+    *indices: Any,
 ) -> np.ndarray:
     result = whole.copy() if place is None else whole
     change(result, unflatten_index_variables(indices, entries), part)
     return result
 
 
-def _increase_once(whole: np.ndarray, places: tuple[Any, ...], part: np.ndarray) -> None:
+def _increase(whole: np.ndarray, places: tuple[Any, ...], part: np.ndarray) -> None:
     whole[places] += part
 
 
-def _numbers_in_order(dtype: str, start: np.ndarray, stop: np.ndarray, step: np.ndarray) -> np.ndarray:
+def _numbers_in_order(dtype: str, start: Any, stop: Any, step: Any) -> np.ndarray:
     return np.arange(start, stop, step, dtype=dtype)
 
 
@@ -271,11 +262,12 @@ def _repeated(value: np.ndarray, *lengths: np.ndarray) -> np.ndarray:
 
 RULES: dict[type, Callable[[Any], Call]] = {
     Elemwise: _elementwise,
+    ps.ScalarOp: _elementwise,
     DimShuffle: _dimshuffle,
     Subtensor: _part,
-    IncSubtensor: _changed_part,
     AdvancedSubtensor: _chosen,
-    AdvancedIncSubtensor: _scattered,
+    IncSubtensor: _changed_part,
+    AdvancedIncSubtensor: _changed_part,
     ARange: lambda node: (partial(_numbers_in_order, node.op.dtype), node.inputs),
     CumOp: lambda node: (partial(np.cumsum if node.op.mode == "add" else np.cumprod, axis=node.op.axis), node.inputs),
     CAReduce: _reduction,
