@@ -13,10 +13,11 @@ from scipy import stats
 
 import pmgp
 from pmgp.core.theta_updates.densities import JointState, LatentPart
+from pmgp.interface.graphs.compilation import INTERPRETED
 from pmgp.interface.model.conjugacy import find_conjugate_variance
 from pmgp.interface.model.taking_apart import take_apart
 
-FAST = {"mode": "FAST_COMPILE"}
+FAST = {"mode": INTERPRETED}
 N = 9
 RNG = np.random.default_rng(2)
 X = RNG.uniform(size=(N, 2))

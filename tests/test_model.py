@@ -13,12 +13,12 @@ from numpy.testing import assert_allclose
 
 import pmgp
 from pmgp.core import likelihoods
-from pmgp.interface.graphs.compilation import Compiler
+from pmgp.interface.graphs.compilation import INTERPRETED, Compiler
 from pmgp.interface.model.graph_likelihood import PyTensorLikelihood
 from pmgp.interface.model.latent_gaussian import LatentGaussianModel, ModelError
 from pmgp.interface.model.taking_apart import take_apart
 
-FAST = {"mode": "FAST_COMPILE"}
+FAST = {"mode": INTERPRETED}
 JITTER = 1e-6  # what pm.gp adds to the diagonal
 N = 7
 RNG = np.random.default_rng(8)

@@ -20,6 +20,7 @@ from pmgp.core.gaussians import BlockPrior
 from pmgp.core.likelihoods import MultinomialLogit
 from pmgp.core.marginal.evaluation import Evaluator
 from pmgp.core.marginal.screen import ScreenDensity
+from pmgp.interface.graphs.compilation import INTERPRETED
 from pmgp.interface.model.latent_gaussian import LatentGaussianModel, ModelError
 from pmgp.interface.model.latent_prior import LatentPrior
 from pmgp.interface.model.model_likelihood import ClosedFormLikelihood, GraphLikelihood
@@ -31,7 +32,7 @@ RNG = np.random.default_rng(3)
 X = RNG.normal(size=(N, 1))
 LABELS = np.array([0, 2, 1, 2, 2, 0, 1, 0])
 REALS = RNG.normal(size=N)
-FAST = {"mode": "FAST_COMPILE"}
+FAST = {"mode": INTERPRETED}
 
 
 def process(name: str, scale=1.0, **settings):

@@ -16,11 +16,12 @@ from pymc.exceptions import SamplingError
 
 import pmgp
 from pmgp.core.transitions.adaptive import ManifoldLangevin
+from pmgp.interface.graphs.compilation import INTERPRETED
 from pmgp.interface.model.latent_gaussian import ModelError
 from pmgp.interface.steps.pseudo_marginal import PseudoMarginalState
 from pmgp.interface.steps.validation import large_spread
 
-FAST = {"mode": "FAST_COMPILE"}
+FAST = {"mode": INTERPRETED}
 VARIABLES = ("lengthscale", "variance", "f")
 TUNE = 120
 # Attributes that change while sampling and are functions of the state and the data.

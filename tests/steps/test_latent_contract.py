@@ -17,12 +17,13 @@ from numpy.testing import assert_array_equal
 from pymc.exceptions import SamplingError
 
 import pmgp
+from pmgp.interface.graphs.compilation import INTERPRETED
 from pmgp.interface.model.latent_gaussian import ModelError
 from pmgp.interface.steps.latent_updates import LatentState
 from pmgp.interface.steps.shared import SharedModel
 from tests.truths import standard_errors_from
 
-FAST = {"mode": "FAST_COMPILE"}
+FAST = {"mode": INTERPRETED}
 TUNE = 30
 CACHES = {"_target", "_point", "shared_model"}
 METHODS: dict[str, Callable[..., Any]] = {

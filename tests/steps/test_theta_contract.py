@@ -18,11 +18,12 @@ from pymc.exceptions import SamplingError
 from pymc.step_methods.compound import CompoundStep
 
 import pmgp
+from pmgp.interface.graphs.compilation import INTERPRETED
 from pmgp.interface.model.latent_gaussian import ModelError
 from pmgp.interface.model.taking_apart import take_apart
 from pmgp.interface.steps.theta_updates import ThetaState
 
-FAST = {"mode": "FAST_COMPILE"}
+FAST = {"mode": INTERPRETED}
 VARIABLES = ("lengthscale", "variance", "f")
 TUNE = 40
 # Attributes that change while sampling and are functions of the state and the data.

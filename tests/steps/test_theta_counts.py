@@ -13,8 +13,9 @@ import pymc as pm
 import pytest
 
 import pmgp
+from pmgp.interface.graphs.compilation import INTERPRETED
 
-FAST = {"mode": "FAST_COMPILE"}
+FAST = {"mode": INTERPRETED}
 N = 15
 D = 3
 TUNE = 30

@@ -13,6 +13,7 @@ import pytensor
 import xarray as xr
 
 import pmgp
+from pmgp.interface.graphs.compilation import INTERPRETED
 from pmgp.interface.model.latent_gaussian import ModelError
 from tests.support.models import N
 
@@ -41,7 +42,7 @@ STEPS: dict[str, Callable[..., Any]] = {
 
 def quickly() -> Any:
     """Compilation that costs little: what is asked is whether a model is taken, not how fast it is."""
-    return pytensor.config.change_flags(mode="FAST_COMPILE")
+    return pytensor.config.change_flags(mode=INTERPRETED)
 
 
 def refusal(error: Exception) -> str:
@@ -53,7 +54,7 @@ def outcome_of_step(model: pm.Model, column: str, start: dict[str, np.ndarray]) 
     """`YES`, or the words with which the step method is refused; a chain that does not move is an error."""
     with quickly():
         try:
-            step = STEPS[column](model=model, compile_kwargs={"mode": "FAST_COMPILE"})
+            step = STEPS[column](model=model, compile_kwargs={"mode": INTERPRETED})
         except ModelError as error:
             return refusal(error)
         run(step, start)
