@@ -171,7 +171,7 @@ def test_workers_end_with_a_killed_parent(sample, uninterrupted, probit_model, s
 @pytest.mark.slow
 def test_a_run_killed_at_five_moments_gives_the_same_draws(sample, probit_model, step, tmp_path):
     """Killed again and again: each time it goes on, until the next kill."""
-    long = {"draws": 400, "tune": 150, "cores": 2}
+    long = {"draws": 1200, "tune": 150, "cores": 2}
     expected = sample(out=tmp_path / "whole", **long)
     rng = np.random.default_rng(15)
     limits = (np.arange(5) + rng.uniform(size=5)) / 5.0 * size(tmp_path / "whole", 0)
