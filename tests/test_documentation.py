@@ -258,9 +258,10 @@ def test_no_paragraph_is_a_wall_of_text(page):
     assert {line: number for line, number in words.items() if number > LONGEST} == {}
 
 
-def code(page: Path, kind: str = r"(?:python|\{code-cell\} ipython3)") -> list[str]:
+def code(page: Path) -> list[str]:
     """Return the blocks of code of a page, without the options of their cells."""
-    cells = re.findall(rf"^```{kind}\n(.*?)^```", page.read_text(encoding="utf-8"), flags=re.MULTILINE | re.DOTALL)
+    blocks = r"^```(?:python|\{code-cell\} ipython3)\n(.*?)^```"
+    cells = re.findall(blocks, page.read_text(encoding="utf-8"), flags=re.MULTILINE | re.DOTALL)
     return [textwrap.dedent(re.sub(r"^:tags:.*\n", "", cell, flags=re.MULTILINE)) for cell in cells]
 
 

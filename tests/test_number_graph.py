@@ -51,8 +51,13 @@ def test_values_are_those_of_pytensor_also_where_python_raises(name):
 
 @pytest.mark.parametrize(
     "graph",
-    [lambda t: pt.exp(t).sum(), lambda t: pytensor.shared(1.0) * t[0], lambda t: pt.erfcx(t[0])],
-    ids=["arrays", "data", "operation"],
+    [
+        lambda t: pt.exp(t).sum(),
+        lambda t: pytensor.shared(1.0) * t[0],
+        lambda t: pt.erfcx(t[0]),
+        lambda t: t[pytensor.shared(1)],
+    ],
+    ids=["arrays", "data", "operation", "index"],
 )
 def test_what_is_no_function_of_single_numbers_is_refused(graph):
     theta = pt.vector("theta")

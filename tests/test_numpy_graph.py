@@ -83,10 +83,13 @@ def test_values_are_those_of_pytensor(name, rewritten, shared):
         output = rewrite_graph(output, include=("canonicalize", "stabilize", "specialize"))
     expected = output.eval({theta: THETA}, mode="FAST_COMPILE")
     graph = NumpyGraph([theta], [output])
-    fixed = [variable.eval(mode="FAST_COMPILE") for variable in graph.fixed]
-    [found] = pickle.loads(pickle.dumps(graph))(fixed, THETA)
+    fixed, at = [variable.eval(mode="FAST_COMPILE") for variable in graph.fixed], THETA.copy()
+    kept = [np.copy(value) for value in fixed]
+    [found] = pickle.loads(pickle.dumps(graph))(fixed, at)
     assert np.shape(found) == np.shape(expected)
     np.testing.assert_allclose(found, expected, rtol=1e-14)
+    for value, before in zip([*fixed, at], [*kept, THETA], strict=True):
+        np.testing.assert_array_equal(value, before)
 
 
 def test_the_unsupported_is_named():

@@ -22,7 +22,7 @@ X = RNG.normal(size=(N, D))
 XNEW = np.concatenate([RNG.normal(size=(4, D)), [[9.0, -9.0, 9.0]]])
 LABELS = RNG.integers(0, 2, size=N)
 JITTER = 1e-6  # what pm.gp adds to the diagonal
-QUICKLY = {"compile_kwargs": {"mode": INTERPRETED}, "progressbar": False}
+QUICKLY = {"compile_kwargs": {"mode": INTERPRETED}}
 
 
 @pytest.fixture
@@ -65,9 +65,7 @@ def build(observe=probit, cov_func=isotropic, mean_func=None, inputs=X, labels=L
 def draws_of(model: pm.Model, number: int, seed: int = 3) -> xr.DataTree:
     """Draws of theta and f, from the prior: predictions do not ask where they come from."""
     with model:
-        prior = pm.sample_prior_predictive(draws=number, random_seed=seed, compile_kwargs=QUICKLY["compile_kwargs"])[
-            "prior"
-        ]
+        prior = pm.sample_prior_predictive(draws=number, random_seed=seed, **QUICKLY)["prior"]
     return xr.DataTree.from_dict({"posterior": prior.to_dataset()})
 
 
@@ -366,7 +364,8 @@ def test_agrees_with_pymc_within_monte_carlo_error(observe, conditional):
     with other:
         fnew = gp.conditional("fnew", XNEW)
         conditional(fnew, "ynew")
-        simulated = pm.sample_posterior_predictive(idata, var_names=["fnew", "ynew"], random_seed=6, **QUICKLY)[
+        settings = {"random_seed": 6, "progressbar": False} | QUICKLY
+        simulated = pm.sample_posterior_predictive(idata, var_names=["fnew", "ynew"], **settings)[
             "posterior_predictive"
         ]
     f, y = (simulated[name].to_numpy()[0] for name in ("fnew", "ynew"))

@@ -65,7 +65,7 @@ class Route(NamedTuple):
     settings: Mapping[str, Any] = {}
 
 
-# A minute of a compiler saves a quarter of a minute's draws.
+# Numba would take a minute to compile what takes twenty seconds to draw.
 INTERPRETING = {"compile_kwargs": {"mode": INTERPRETED}}
 ROUTES = {
     (ten_inputs, "trajectories"): Route("hmc", 500, 1000, 1),

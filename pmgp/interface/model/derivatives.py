@@ -100,7 +100,7 @@ class DifferentiableLatentModel:
     def _compile_curvature(self) -> Any:
         terms = [self.parts.graphs.log_prior, *self._likelihood_of_parameters()]
         [total], theta = self.parts.theta.write([pt.add(*terms, 0.0)])
-        # A flat prior does not depend on theta; PyTensor's `hessian` is a loop, which takes long to compile.
+        # PyTensor's `hessian` would be a loop, which takes longer to compile. A flat prior does not depend on theta.
         gradient = pt.grad(total, theta, disconnected_inputs="ignore")
         curvature = -jacobian(gradient, theta, vectorize=True, disconnected_inputs="ignore")
         return self.parts.compile_function([self.parts.latent_value, theta], [curvature])
