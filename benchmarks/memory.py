@@ -20,9 +20,10 @@ from benchmarks.memory import peak
 with counts({length}) as model:
     for function in (model.compile_logp(), model.compile_dlogp()):
         function(model.initial_point())
-    before = peak()
-    kept = {statement}
-    print(before, peak())
+    print(peak())
+    for statement in {statements}:
+        kept = eval(statement)
+        print(peak())
 """
 
 
@@ -33,24 +34,23 @@ def peak() -> float:
     return int(kilobytes) / 1024.0
 
 
-def peaks(length: int, statement: str = SAMPLING) -> tuple[float, float]:
-    """Return the peaks before and after a statement, in MB, in a process that has compiled the model of counts.
+def peaks(length: int, *statements: str) -> list[float]:
+    """Return the peaks before and after each statement, in MB, in a process that has compiled the model of counts.
 
     Parameters
     ----------
     length : int
         Number of counts.
-    statement : str
-        An expression; the model is the context.
+    *statements : str
+        Expressions; the model is the context.
     """
-    script = SCRIPT.format(length=length, statement=statement)
+    script = SCRIPT.format(length=length, statements=statements)
     done = subprocess.run([sys.executable, "-c", script], check=True, capture_output=True, text=True)
-    before, after = map(float, done.stdout.split()[-2:])
-    return before, after
+    return [float(line) for line in done.stdout.splitlines()[-len(statements) - 1 :]]
 
 
 def rows(lengths: tuple[int, ...] = (1_000, 10_000)) -> Iterator[dict[str, Any]]:
     """Peaks for series of counts."""
     for length in lengths:
-        before, after = peaks(length)
+        before, after = peaks(length, SAMPLING)
         yield {"n": length, "compiled, MB": before, "sampled, MB": after, "above, MB": after - before}

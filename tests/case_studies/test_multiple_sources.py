@@ -4,9 +4,11 @@ from __future__ import annotations
 
 import sys
 from dataclasses import replace
+from functools import partial
 
 import numpy as np
 import pandas as pd
+import pymc as pm
 import pytensor
 import pytest
 from matplotlib import pyplot as plt
@@ -32,7 +34,7 @@ from case_studies.multiple_sources.scales import Scale
 from case_studies.multiple_sources.simple_mkl import SimpleMKL, choose_cost, decisions, objective
 from case_studies.multiple_sources.study import Fold, Sampler
 from case_studies.tools.grid import Grid
-from pmgp.interface.graphs.compilation import Compiler
+from pmgp.interface.graphs.compilation import INTERPRETED, Compiler
 
 TINY = Scale("tiny", 3, ("small",), ("small",), (), 5, 20, 2, 10, 20, (5, 20))
 CLASSES = 3
@@ -231,8 +233,9 @@ def test_one_source_alone_leaves_the_others_out():
 
 
 @pytest.mark.full
-def test_predictions_follow_the_source_that_tells():
-    """Chains of one compiled model, with other data in turn."""
+def test_predictions_follow_the_source_that_tells(monkeypatch):
+    """Chains of one model, with other data in turn; it is interpreted, as Numba takes half a minute to compile it."""
+    monkeypatch.setattr(pm, "NUTS", partial(pm.NUTS, compile_kwargs={"mode": INTERPRETED}))
     given = sourced(36)
     train, test = given.take(np.arange(24)), given.take(np.arange(24, 36))
     scaled, new = data.prepared(train.matrices, test.matrices)
