@@ -120,14 +120,25 @@ def test_what_is_for_other_processes_is_refused(labels):
             pmgp.predict(idata, NEW, **{name: value})
 
 
-def test_several_processes_are_asked_one_by_one():
+def test_several_processes_are_sampled_together_and_asked_one_by_one():
     with pm.Model() as model:
         for name in ("first", "second"):
-            process = pmgp.gp.Sparse(cov_func=pm.gp.cov.Matern52(1, ls=1.0))
+            process = pmgp.gp.Sparse(cov_func=pm.gp.cov.Matern52(1, ls=pm.Gamma(f"scale_{name}", 2, 2)))
             f = process.prior(name, X=X, Xu=X[::3])
             process.observe(f"y_{name}", f, 1.0, dist=gaussian, observed=np.ones(10))
-    with pytest.raises(pmgp.ModelError, match="several processes on inducing inputs"):
-        pmgp.recommend(model)
+    assert pmgp.recommend(model).code == "pmgp.steps.SparseHMC()"
+    idata = pmgp.sample(model, draws=10, tune=10, chains=1, cores=1, random_seed=1, progressbar=False, quiet=True)
+    for name in ("first_rotated_", "second_rotated_", "scale_first", "scale_second"):
+        assert float(idata["posterior"][name].std("draw").min()) > 0.0
+    with pytest.raises(pmgp.ModelError, match=r"several processes on inducing inputs .* call the methods of each"):
+        pmgp.predict(idata, NEW, model=model)
+    assert set(process.predict(idata, NEW, model=model)) >= {"latent_mean", "latent_variance"}
+
+
+@pytest.mark.parametrize("refused", [pmgp.PseudoMarginal, pmgp.find_map])
+def test_what_integrates_f_out_names_what_samples_the_inducing_values(refused):
+    with pytest.raises(pmgp.ModelError, match=r"inducing inputs of a pmgp\.gp\.Sparse.*pmgp\.sample chooses a step"):
+        refused(model=sparse_gaussian(X[::3]))
 
 
 @pytest.mark.full

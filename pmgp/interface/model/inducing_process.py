@@ -2,13 +2,13 @@
 
 from __future__ import annotations
 
-from typing import Any, Protocol, cast
+from typing import Any, Protocol
 
 import pymc as pm
 import xarray as xr
 from pytensor.tensor.variable import TensorVariable
 
-from pmgp.interface.model.latent_variable import ModelError
+from pmgp.interface.model.latent_variable import ModelError, on_inducing_inputs
 
 
 class InducingProcess(Protocol):
@@ -44,11 +44,15 @@ def attach(whitened: TensorVariable, process: InducingProcess) -> None:
 
 def inducing_process(model: pm.Model) -> InducingProcess | None:
     """Return a model's process on inducing inputs, or None if it has none; refuse several."""
-    found = [rv for rv in model.free_RVs if hasattr(rv.tag, "inducing_process")]
+    found = inducing_processes(model)
     if len(found) > 1:
-        names = ", ".join(repr(rv.name) for rv in found)
         raise ModelError(
-            f"the model has several processes on inducing inputs ({names}): sample it with "
-            "step=pmgp.steps.SparseHMC(), and call the methods of each process, such as gp.predict"
+            f"the model has several processes on inducing inputs ({', '.join(map(repr, found))}): call the methods of "
+            "each, such as gp.predict"
         )
-    return cast(InducingProcess, found[0].tag.inducing_process) if found else None
+    return next(iter(found.values()), None)
+
+
+def inducing_processes(model: pm.Model) -> dict[str, InducingProcess]:
+    """Return a model's processes on inducing inputs by the names of their whitened values."""
+    return {rv.name: rv.tag.inducing_process for rv in model.free_RVs if on_inducing_inputs(rv)}

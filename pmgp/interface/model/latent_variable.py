@@ -239,9 +239,20 @@ def whitened_processes(model: pm.Model) -> list[str]:
     return [rv.name for rv in model.free_RVs if rv.name.endswith("_rotated_")]
 
 
+def on_inducing_inputs(rv: TensorVariable) -> bool:
+    """Return whether a variable has the whitened values of a process on inducing inputs."""
+    return hasattr(rv.tag, "inducing_process")
+
+
 def _instead(model: pm.Model) -> str:
     """Return advice for a model without a latent process, which names what it has in its place."""
     build = "build one with gp.prior(..., reparameterize=False) or pm.MvNormal"
+    for rv in filter(on_inducing_inputs, model.free_RVs):
+        return (
+            f"{rv.name!r} has the values at the inducing inputs of a pmgp.gp.Sparse, which are sampled, not integrated "
+            "out: pmgp.sample chooses a step method for them. For what integrates f out, build pm.gp.Latent with "
+            "gp.prior(..., reparameterize=False)"
+        )
     for name in whitened_processes(model):
         return (
             f"{name!r} is a whitened Gaussian process: build it with gp.prior(..., reparameterize=False). In place of "

@@ -8,7 +8,7 @@ from typing import Any
 import pymc as pm
 from pytensor.tensor.variable import TensorVariable
 
-from pmgp.interface.model.inducing_process import inducing_process
+from pmgp.interface.model.inducing_process import inducing_process, inducing_processes
 from pmgp.interface.model.latent_variable import ModelError, are_summed, find_latents
 from pmgp.interface.model.observed_normal import gaussian_observations
 from pmgp.interface.model.time_series import is_markov
@@ -63,6 +63,8 @@ def recommend(model: pm.Model | None = None, *, latent: Any = None) -> Recommend
     ...     step = found.steps()
     """
     model = pm.modelcontext(model)
+    if len(inducing := inducing_processes(model)) > 1:
+        return schemes.several_on_inducing_inputs(model, list(inducing))
     process = inducing_process(model)
     if process is not None:
         return schemes.on_inducing_inputs(model, process)

@@ -13,7 +13,7 @@ from pmgp.interface.model.latent_gaussian import ModelError
 from pmgp.interface.model.missing import hyperparameters
 from pmgp.interface.recommendation.result import Recommendation, StepCall
 from pmgp.interface.recommendation.traits import Traits
-from pmgp.interface.sparse import SparseGibbs, suggested_number
+from pmgp.interface.sparse import SparseGibbs, SparseHMC, suggested_number
 from pmgp.interface.steps import Ancillary, EllipticalSlice, LatentHMC, PseudoMarginal
 from pmgp.interface.steps.shared import share
 from pmgp.interface.steps.transitions import many_to_follow_gradients
@@ -212,6 +212,23 @@ def on_inducing_inputs(model: pm.Model, process: InducingProcess) -> Recommendat
         reason,
         "1 or 2 Cholesky factorizations of M rows per iteration, and O(n M^2) for the rest",
         (other, "PyMC's NUTS, once its gradient is compiled", start),
+        model,
+    )
+
+
+def several_on_inducing_inputs(model: pm.Model, names: list[str]) -> Recommendation:
+    """Recommend a step method for several `pmgp.gp.Sparse` processes."""
+    return Recommendation(
+        "Trajectories of all processes together",
+        (StepCall(SparseHMC, {}),),
+        f"{', '.join(map(repr, names))} have the values at the inducing inputs of one process each: the chain samples "
+        "an approximation of the posterior, and follows the gradient of its density.",
+        "a Cholesky factorization of M rows and O(n M^2) for each process and gradient; the chain learns how many "
+        "gradients an iteration takes",
+        (
+            "pmgp.gp.Sparse once, with several covariance functions, for independent processes of one likelihood",
+            "PyMC's NUTS, once its gradient is compiled",
+        ),
         model,
     )
 

@@ -12,7 +12,7 @@ import pymc as pm
 from pymc.step_methods.compound import BlockedStep, CompoundStep
 from pytensor.gradient import NullTypeGradError
 
-from pmgp.interface.model.inducing_process import inducing_process
+from pmgp.interface.model.inducing_process import inducing_processes
 from pmgp.interface.sparse import OptimizedInducing, Sparse, SparseGibbs, optimize_inducing
 
 _log = logging.getLogger("pymc.pmgp")
@@ -24,15 +24,15 @@ ITERATIONS = 100
 def fitted_gaussian(model: pm.Model, *, progressbar: bool, quiet: bool) -> OptimizedInducing | None:
     """Fit the Gaussian of the whitened values and the hyper-parameters that maximize the bound.
 
-    It is None if the model has no process on inducing inputs, or if the bound cannot be optimized, for which a warning
-    gives the reason.
+    It is None unless the model has one process on inducing inputs, or if the bound cannot be optimized, for which a
+    warning gives the reason.
     """
+    processes = list(inducing_processes(model).values())
+    if len(processes) != 1:
+        return None
     try:
-        process = inducing_process(model)
-        if process is None:
-            return None
         found = optimize_inducing(
-            cast(Sparse, process), model=model, inducing=False, max_iterations=ITERATIONS, progressbar=progressbar
+            cast(Sparse, processes[0]), model=model, inducing=False, max_iterations=ITERATIONS, progressbar=progressbar
         )
     except (ValueError, NotImplementedError, NullTypeGradError) as error:
         if not quiet:
