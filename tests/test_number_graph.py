@@ -1,4 +1,4 @@
-"""Log-densities of hyper-parameters by Python's numbers have the values that PyTensor gives them."""
+"""Log-densities of hyper-parameters by Python's numbers and by NumPy have the values that PyTensor gives them."""
 
 from __future__ import annotations
 
@@ -11,9 +11,10 @@ import pytensor.tensor as pt
 import pytest
 from pymc.distributions.transforms import ordered
 
-from pmgp.interface.graphs.compilation import Compiler
+from pmgp.interface.graphs.compilation import INTERPRETED, Compiler
 from pmgp.interface.graphs.number_graph import NumberGraph
 from pmgp.interface.graphs.numpy_operations import UnsupportedGraphError
+from pmgp.interface.graphs.theta_function import NumpyFunction
 from pmgp.interface.model.theta_prior import ThetaPrior
 from pmgp.interface.model.theta_vector import ThetaVector
 
@@ -151,12 +152,60 @@ def test_the_users_mode_is_kept_for_gradients():
 
 
 @pytest.mark.full
-@pytest.mark.parametrize(("settings", "length"), [({"mode": "FAST_COMPILE"}, 2), (None, 40)], ids=["mode", "long"])
-def test_others_are_compiled(settings, length):
-    compiled, theta, model = prior(settings, length)
-    assert not isinstance(compiled._function, NumberGraph)
+def test_the_users_mode_is_kept():
+    compiled, theta, model = prior({"mode": "FAST_COMPILE"})
+    assert not isinstance(compiled._function, NumberGraph | NumpyFunction)
     at = np.full(theta.dimension, 0.1)
     assert compiled(at) == pytest.approx(model.compile_logp(mode="FAST_COMPILE")(theta.unravel(at)), rel=1e-10)
+
+
+def correlated() -> tuple[ThetaPrior, ThetaVector, pm.Model]:
+    """Return the prior of a covariance matrix and of forty coefficients."""
+    with pm.Model() as model:
+        pm.LKJCholeskyCov("chol", n=3, eta=2.0, sd_dist=pm.Exponential.dist(1.0))
+        pm.Normal("long", np.linspace(-1.0, 1.0, 40), 1.0)
+    theta = ThetaVector(model.value_vars, model.initial_point(), Compiler())
+    return ThetaPrior(model.logp(sum=False), theta), theta, model
+
+
+@pytest.mark.full
+def test_matrices_and_long_vectors_are_calls_of_numpy():
+    by_arrays, theta, model = correlated()
+    assert isinstance(by_arrays._function, NumpyFunction)
+    logp, dlogp = model.compile_logp(mode=INTERPRETED), model.compile_dlogp(mode=INTERPRETED)
+    rng, copy = np.random.default_rng(0), pickle.loads(pickle.dumps(by_arrays))
+    for scale in (0.0, 1.0, 5.0, 30.0):
+        at = scale * rng.standard_normal(theta.dimension)
+        point = theta.unravel(at)
+        np.testing.assert_allclose([by_arrays(at), copy(at)], 2 * [logp(point)], rtol=1e-10)
+        np.testing.assert_allclose(by_arrays.gradient(at), dlogp(point), rtol=1e-9, atol=1e-9)
+    assert by_arrays._gradient.function is None
+
+
+@pytest.mark.full
+def test_values_of_numpy_that_differ_from_pytensors_are_not_taken(monkeypatch):
+    right = NumpyFunction.__call__
+    monkeypatch.setattr(NumpyFunction, "__call__", lambda self, *at: [1e-3 + value for value in right(self, *at)])
+    by_arrays, theta, model = correlated()
+    assert not isinstance(by_arrays._function, NumpyFunction)
+    at = np.full(theta.dimension, 0.1)
+    np.testing.assert_allclose(
+        by_arrays.gradient(at), model.compile_dlogp(mode=INTERPRETED)(theta.unravel(at)), rtol=1e-9, atol=1e-9
+    )
+    assert by_arrays._gradient.function is not None
+
+
+@pytest.mark.full
+def test_data_that_may_change_are_read_at_each_call():
+    with pm.Model() as model:
+        pm.Normal("long", np.linspace(-1.0, 1.0, 40), pm.Data("scale", 1.0))
+    theta = ThetaVector(model.value_vars, model.initial_point(), Compiler())
+    compiled = ThetaPrior(model.logp(sum=False), theta)
+    assert not isinstance(compiled._function, NumpyFunction)
+    at = np.full(theta.dimension, 0.1)
+    for value in (1.0, 3.0):
+        pm.set_data({"scale": value}, model=model)
+        assert compiled(at) == pytest.approx(model.compile_logp(mode=INTERPRETED)(theta.unravel(at)), rel=1e-10)
 
 
 @pytest.mark.parametrize("kind", [np.float64, float, np.float32, np.array])

@@ -38,7 +38,7 @@ class ThetaFunction:
     """A function that maps theta to the values of outputs.
 
     The outputs are canonical and specialized. If one of the large outputs `whole` depends on theta, compiling is worth
-    its time.
+    its time. If nothing may be `compiled`, UnsupportedGraphError is raised where NumPy has no equivalent.
     """
 
     def __init__(
@@ -47,11 +47,12 @@ class ThetaFunction:
         outputs: list[TensorVariable],
         compile_function: Compiler,
         whole: Sequence[TensorVariable] = (),
+        compiled: bool = True,
     ) -> None:
         self._moves = [theta in set(ancestors([output])) for output in outputs]
         moving = [output for output, moves in zip(outputs, self._moves, strict=True) if moves]
         resting = [output for output, moves in zip(outputs, self._moves, strict=True) if not moves]
-        graph = None if set(whole) & set(moving) else _calls_of_numpy(theta, moving)
+        graph = None if set(whole) & set(moving) else _calls_of_numpy(theta, moving, compiled)
         self._number_resting = len(resting)
         self._places = [place for place, moves in enumerate(self._moves) if moves]
         self._function = compile_function([theta], moving) if graph is None else graph
@@ -75,17 +76,19 @@ class ThetaFunction:
         return values
 
 
-def _calls_of_numpy(theta: TensorVariable, outputs: list[TensorVariable]) -> NumpyGraph | None:
+def _calls_of_numpy(theta: TensorVariable, outputs: list[TensorVariable], compiled: bool) -> NumpyGraph | None:
     try:
         return NumpyGraph([theta], outputs)
     except UnsupportedGraphError:
+        if not compiled:
+            raise
         return None
 
 
 class NumpyFunction:
     """A function of inputs and theta that consists of NumPy calls, so that nothing has to be compiled.
 
-    Values that depend on theta alone are computed when theta changes.
+    Values that depend on theta alone are computed when theta changes, by what may be `compiled` if NumPy cannot.
     """
 
     def __init__(
@@ -94,9 +97,10 @@ class NumpyFunction:
         theta: TensorVariable,
         outputs: list[TensorVariable],
         compile_function: Compiler,
+        compiled: bool = True,
     ) -> None:
         self._graph = NumpyGraph(inputs, outputs)
-        self._fixed_at = ThetaFunction(theta, self._graph.fixed, compile_function)
+        self._fixed_at = ThetaFunction(theta, self._graph.fixed, compile_function, compiled=compiled)
         # The caller may change the arrays that are returned.
         kept = {*inputs, *self._graph.fixed}
         self._shared = [output in kept or isinstance(output.owner.op, VIEWS) for output in outputs]

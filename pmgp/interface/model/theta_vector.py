@@ -10,6 +10,7 @@ from typing import Any
 import numpy as np
 import pytensor.tensor as pt
 from pymc.pytensorf import join_nonshared_inputs
+from pytensor.compile import SharedVariable
 from pytensor.graph.replace import clone_replace
 from pytensor.graph.traversal import ancestors
 from pytensor.tensor.variable import TensorVariable
@@ -129,6 +130,21 @@ class ThetaVector:
         except UnsupportedGraphError:
             return None
 
+    def by_arrays(self, scalar: TensorVariable, gradient: bool = False) -> NumpyFunction | None:
+        """Return a scalar graph of the value variables, perhaps with its gradient in theta, as calls of NumPy.
+
+        It is a function of theta, or None if NumPy has no equivalent of an operation, if data may change, or if the
+        user chose a mode of PyTensor.
+        """
+        if self.compile_function.mode_given or any(isinstance(v, SharedVariable) for v in ancestors([scalar])):
+            return None
+        [scalar], theta = self.write([scalar])
+        outputs = [scalar, self._gradient(scalar, theta)] if gradient else [scalar]
+        try:
+            return NumpyFunction([], theta, simplified(outputs, exclude=UNROLLED), self.compile_function, False)
+        except UnsupportedGraphError:
+            return None
+
     def by_numbers(self, scalar: TensorVariable) -> NumberGraph | None:
         """Return a scalar graph of the value variables as operations on Python's numbers, a function of theta.
 
@@ -157,9 +173,12 @@ class ThetaVector:
     ) -> Callable[..., Any]:
         """Return a scalar graph and its gradient in theta as a function of (inputs, theta)."""
         [scalar], theta = self.write([scalar])
+        return self.compile_function([*inputs, theta], [scalar, self._gradient(scalar, theta)], interpreted)
+
+    @staticmethod
+    def _gradient(scalar: TensorVariable, theta: TensorVariable) -> TensorVariable:
         with _naming_missing_gradients():
-            gradient = pt.grad(scalar, theta, disconnected_inputs="ignore")
-        return self.compile_function([*inputs, theta], [scalar, gradient], interpreted)
+            return pt.grad(scalar, theta, disconnected_inputs="ignore")
 
 
 def _naming_missing_gradients() -> AbstractContextManager[None]:
