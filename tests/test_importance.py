@@ -10,6 +10,7 @@ from scipy.stats import multivariate_normal, norm
 
 import pmgp
 from pmgp.core.importance import curvature, peak, polished, resampled, student_at
+from pmgp.interface.graphs.compilation import INTERPRETED
 from pmgp.interface.importance.sampling import target_of
 from pmgp.interface.importance.targets import MarginalTarget
 from pmgp.interface.importance.trust import trust_in
@@ -116,7 +117,7 @@ def found():
 
 
 def covariance() -> np.ndarray:
-    return pm.gp.cov.Matern52(1, 0.8)(INPUTS).eval() + (NOISE**2 + 1e-6) * np.eye(len(Y))
+    return pm.gp.cov.Matern52(1, 0.8)(INPUTS).eval(mode=INTERPRETED) + (NOISE**2 + 1e-6) * np.eye(len(Y))
 
 
 def test_the_evidence_of_a_conjugate_model_is_within_its_error(found):

@@ -68,7 +68,7 @@ def test_joint_density_is_that_of_the_article(data, kernel, likelihood):
 def test_lengthscale_prior_is_the_models(data):
     model = classifier(*data)
     value = 0.7
-    logp = pm.logp(model["lengthscale"], value).eval()
+    logp = pm.logp(model["lengthscale"], value).eval(mode=INTERPRETED)
     assert lengthscale_prior(D).logpdf(value) == pytest.approx(float(logp))
 
 
@@ -151,7 +151,7 @@ def test_masked_counts_are_missing(data):
     hidden = np.ma.masked_array(np.append(COUNTS[:-1], -99), np.arange(N) == N - 1)
     model = count_regression(X, hidden, exposure=EXPOSURE)
     assert model.named_vars["y_unobserved"] in model.free_RVs
-    level = model["level"].owner.op.dist_params(model["level"].owner)[0].eval()
+    level = model["level"].owner.op.dist_params(model["level"].owner)[0].eval(mode=INTERPRETED)
     assert level == pytest.approx(np.log(COUNTS[:-1].sum() / EXPOSURE[:-1].sum()))
     assert "y_unobserved" in classifier(X, np.ma.masked_array(data[1] + 0.0, np.arange(N) == 2)).named_vars
 
@@ -191,7 +191,7 @@ def test_joint_density_of_ordered_categories(data):
     point = {
         "lengthscale_log__": np.log(lengthscale),
         "variance_log__": np.log(variance),
-        "proportions_simplex__": simplex.forward(proportions).eval(),
+        "proportions_simplex__": simplex.forward(proportions).eval(mode=INTERPRETED),
         "f": f,
     }
     covariance = variance * correlation("ard", squared_distances(X, lengthscale)) + 1e-6 * np.eye(N)

@@ -90,8 +90,8 @@ def draws_of(model, number=4):
 
 def dense_moments(kernel, ls, f):
     """Mean and covariance of f at the new inputs, K being PyMC's own at numbers."""
-    K = kernel(ls)(np.concatenate([X, XNEW])).eval() + JITTER * np.eye(N + M)
-    m = MEAN(np.concatenate([X, XNEW])).eval()
+    K = kernel(ls)(np.concatenate([X, XNEW])).eval(mode=INTERPRETED) + JITTER * np.eye(N + M)
+    m = MEAN(np.concatenate([X, XNEW])).eval(mode=INTERPRETED)
     weights = np.linalg.solve(K[:N, :N], K[:N, N:])
     return m[N:] + weights.T @ (f - m[:N]), K[N:, N:] - K[N:, :N] @ weights
 
@@ -160,7 +160,7 @@ def test_several_processes():
         pmgp.MultinomialLogit("y", pt.stack(f, axis=1), observed=np.arange(N) % 3)
     idata = draws_of(model)
     found = pmgp.predict(idata, XNEW, model=model, gp=[second, first], progressbar=False)
-    shift = MEAN(np.concatenate([X, XNEW])).eval()
+    shift = MEAN(np.concatenate([X, XNEW])).eval(mode=INTERPRETED)
     posterior = idata["posterior"]
     for row, name in enumerate(("space times time", "space times time", "sum")):
         values = zip(posterior["ls"].to_numpy()[0], posterior[f"f{row}"].to_numpy()[0], strict=True)

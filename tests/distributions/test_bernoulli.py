@@ -14,6 +14,7 @@ from scipy.special import expit, ndtr
 
 import pmgp
 from pmgp.core import likelihoods
+from pmgp.interface.graphs.compilation import INTERPRETED
 
 LINKS = {"BernoulliProbit": ndtr, "BernoulliLogit": expit}
 every_distribution = pytest.mark.parametrize("name", LINKS)
@@ -57,7 +58,7 @@ def test_nothing_is_nan_far_beyond_the_tails(compiled):
 @every_distribution
 @pytest.mark.parametrize("label", [-1, 2])
 def test_other_labels_have_no_probability(name, label):
-    assert pm.logp(distribution(name).dist(0.3), label).eval() == -np.inf
+    assert pm.logp(distribution(name).dist(0.3), label).eval(mode=INTERPRETED) == -np.inf
 
 
 @every_distribution
@@ -65,7 +66,7 @@ def test_draws_have_the_right_frequencies(name):
     f = np.array([-6.0, -2.0, -0.5, 0.0, 0.8, 3.0])
     size = 20_000
     variable = distribution(name).dist(f, shape=(size, f.size))
-    draws = pm.draw(variable, random_seed=4)
+    draws = pm.draw(variable, random_seed=4, mode=INTERPRETED)
     probability = LINKS[name](f)
     assert set(np.unique(draws)) == {0, 1}
     error = np.sqrt(probability * (1 - probability) / size)
@@ -74,7 +75,7 @@ def test_draws_have_the_right_frequencies(name):
 
 @every_distribution
 def test_draws_are_independent_given_f(name):
-    draws = pm.draw(distribution(name).dist(np.zeros(2), shape=(20_000, 2)), random_seed=5)
+    draws = pm.draw(distribution(name).dist(np.zeros(2), shape=(20_000, 2)), random_seed=5, mode=INTERPRETED)
     assert abs(np.corrcoef(draws.T)[0, 1]) < 4.5 / np.sqrt(20_000)
 
 
@@ -82,8 +83,8 @@ def test_draws_are_independent_given_f(name):
 @every_distribution
 def test_mean_and_shape_of_a_variable(name):
     f = np.array([-1.0, 0.4])
-    assert_allclose(mean(distribution(name).dist(f)).eval(), LINKS[name](f), rtol=1e-12)
-    assert distribution(name).dist(0.0, shape=3).eval().shape == (3,)
+    assert_allclose(mean(distribution(name).dist(f)).eval(mode=INTERPRETED), LINKS[name](f), rtol=1e-12)
+    assert distribution(name).dist(0.0, shape=3).eval(mode=INTERPRETED).shape == (3,)
     assert distribution(name).dist(f).dtype.startswith("int")
 
 
@@ -94,7 +95,7 @@ def test_dims_and_coordinates(name, binary_data):
     with pm.Model(coords={"patient": [f"p{i}" for i in range(20)]}) as model:
         f = pm.Normal("f", dims="patient")
         distribution(name)("y", f, observed=y, dims="patient")
-        prior = pm.sample_prior_predictive(draws=5, random_seed=1)
+        prior = pm.sample_prior_predictive(draws=5, random_seed=1, compile_kwargs={"mode": INTERPRETED})
     assert model.named_vars_to_dims["y"] == ("patient",)
     assert prior["prior_predictive"]["y"].dims == ("chain", "draw", "patient")
     assert list(prior["observed_data"]["y"]["patient"].values[:2]) == ["p0", "p1"]
@@ -105,7 +106,7 @@ def test_prior_predictive_follows_its_own_f(name):
     with pm.Model():
         f = pm.Normal("f", 0, 4, shape=3)
         distribution(name)("y", f, observed=[0, 1, 1])
-        draws = pm.sample_prior_predictive(draws=4000, random_seed=2)
+        draws = pm.sample_prior_predictive(draws=4000, random_seed=2, compile_kwargs={"mode": INTERPRETED})
     f = draws["prior"]["f"].to_numpy()[0]
     residual = draws["prior_predictive"]["y"].to_numpy()[0] - LINKS[name](f)
     scores = np.concatenate([residual.mean(axis=0), (residual * f).mean(axis=0)])
@@ -121,7 +122,10 @@ def test_posterior_predictive(name):
         latent = pm.Normal("f", shape=3)
         distribution(name)("y", latent, observed=[0, 1, 1])
         draws = pm.sample_posterior_predictive(
-            xr.DataTree.from_dict({"posterior": posterior}), random_seed=3, progressbar=False
+            xr.DataTree.from_dict({"posterior": posterior}),
+            random_seed=3,
+            progressbar=False,
+            compile_kwargs={"mode": INTERPRETED},
         )
     frequencies = draws["posterior_predictive"]["y"].to_numpy().mean(axis=(0, 1))
     probability = LINKS[name](f[0, 0])

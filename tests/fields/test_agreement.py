@@ -30,7 +30,7 @@ def test_areas_agree_with_nuts():
     settings = {"chains": 1, "cores": 1, "random_seed": 1, "progressbar": False, "compute_convergence_checks": False}
     with model:
         ours = pm.sample(1500, tune=500, step=pmgp.PseudoMarginal(), **settings)
-        theirs = pm.sample(1500, tune=700, **settings)
+        theirs = pm.sample(1500, tune=700, compile_kwargs={"mode": "JAX"}, **settings)
     (mean, error), (other, other_error) = moments(ours), moments(theirs)
     # Root mean squares of differences in Monte Carlo errors, near one.
     assert np.sqrt(np.mean(((mean - other) / np.hypot(error, other_error)) ** 2)) < 2.0

@@ -552,7 +552,7 @@ def test_all_variables_may_be_given_in_any_order(probit_model, step, start):
 @pytest.mark.parametrize("first", [True, False])
 def test_another_step_that_moves_theta_is_refused(probit_model, step, kind, first):
     with probit_model:
-        other = kind([probit_model["lengthscale"]])
+        other = kind([probit_model["lengthscale"]], compile_kwargs=FAST)
     steps = [step, other] if first else [other, step]
     with pytest.raises(SamplingError, match="another step method moved the hyper-parameters"):
         sample(probit_model, steps, draws=30)

@@ -396,7 +396,7 @@ def test_two_schemes_in_one_iteration(probit_model, start):
 @pytest.mark.full
 def test_beside_a_step_of_pymc(probit_model):
     with probit_model:
-        other = pm.Slice([probit_model["lengthscale"]])
+        other = pm.Slice([probit_model["lengthscale"]], compile_kwargs=FAST)
     idata = sample(probit_model, [*steps_of(probit_model, "ancillary").methods, other], tune=5, draws=8)
     assert np.unique(idata["posterior"]["lengthscale"]).size == 8
 

@@ -69,7 +69,8 @@ BROKEN = Route(beside_f(pmgp.steps.Ancillary), 1500)
 def run(route: str, seed: int = 1) -> Any:
     if route == "nuts":
         model = coal(whitened=True)
-        return sample(model, draws=500, tune=400, nuts_sampler="pymc", random_seed=1 + seed, var_names=NAMES)
+        settings = {"nuts_sampler": "pymc", "compile_kwargs": {"mode": "JAX"}, "var_names": NAMES}
+        return sample(model, draws=500, tune=400, random_seed=1 + seed, **settings)
     return along(ROUTES[route], seed)
 
 

@@ -17,6 +17,7 @@ from pmgp.core.approximations import ExpectationPropagation, Laplace
 from pmgp.core.estimators import ImportanceSampling
 from pmgp.core.marginal.evidence_gradient import evidence_gradient
 from pmgp.core.markov import Line, PathSampling, PrecisionPrior, StatePattern, Times, transitions
+from pmgp.interface.graphs.compilation import INTERPRETED
 from pmgp.interface.model.latent_gaussian import LatentGaussianModel, ModelError
 from pmgp.interface.model.taking_apart import take_apart
 
@@ -139,7 +140,7 @@ def test_the_density_of_a_process_is_that_of_its_covariance(kernel, monkeypatch)
     monkeypatch.setattr(COV.Stationary, "_sqrt", lambda self, r2: np.sqrt(r2))
     t = np.random.default_rng(5).uniform(0.0, 10.0, 9)
     model, rng = on(t, kernel), np.random.default_rng(6)
-    dense = kernel(np.float64(3.0), np.float64(0.8))(t[:, None]).eval()
+    dense = kernel(np.float64(3.0), np.float64(0.8))(t[:, None]).eval(mode=INTERPRETED)
     f = 0.3 + np.linalg.cholesky(dense) @ rng.normal(size=9)
     density = model.compile_fn(
         model.logp(vars=[model["f"]], sum=False)[0], inputs=model.value_vars, mode="FAST_COMPILE"
@@ -172,7 +173,7 @@ def test_normal_observations_have_the_evidence_of_the_dense_covariance(kernel, m
     monkeypatch.setattr(COV.Stationary, "_sqrt", lambda self, r2: np.sqrt(r2))
     t = scattered(0.5, 30)
     parts, theta = parts_at(on(t, kernel))
-    marginal = kernel(np.float64(3.0), np.float64(0.8))(t[:, None]).eval() + 0.25 * np.eye(len(t))
+    marginal = kernel(np.float64(3.0), np.float64(0.8))(t[:, None]).eval(mode=INTERPRETED) + 0.25 * np.eye(len(t))
     exact = multivariate_normal(np.full(len(t), 0.3), marginal).logpdf(np.cos(t))
     likelihood = parts.likelihood(theta)
     q = Laplace(sweeps=0).fit(parts.prior(theta), likelihood)

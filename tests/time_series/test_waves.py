@@ -11,6 +11,7 @@ import pmgp
 from pmgp.core.approximations import Laplace
 from pmgp.core.markov import PathSampling, PrecisionPrior, StatePattern, Times, lines_of, transitions
 from pmgp.core.markov.spectra import MOST_HARMONICS, TOLERANCE
+from pmgp.interface.graphs.compilation import INTERPRETED
 from pmgp.interface.model.taking_apart import take_apart
 
 COV = pm.gp.cov
@@ -62,7 +63,7 @@ def scattered(n: int = 30) -> np.ndarray:
 
 def prior_of(kernel, t: np.ndarray) -> PrecisionPrior:
     gp = pmgp.gp.Markov(cov_func=kernel)
-    lines = lines_of(gp._kinds, *(parameter.eval() for parameter in gp._parameters))
+    lines = lines_of(gp._kinds, *(parameter.eval(mode=INTERPRETED) for parameter in gp._parameters))
     return PrecisionPrior.centered(StatePattern.of(Times(t), lines), transitions(Times(t), lines))
 
 
