@@ -122,7 +122,8 @@ def test_what_numpy_has_not_is_compiled():
     function = ThetaFunction(theta, [graph], Compiler())
     assert not isinstance(function._function, NumpyGraph)
     np.testing.assert_allclose(function(THETA)[0], graph.eval({theta: THETA}, mode="FAST_COMPILE"), rtol=1e-12)
-    assert theta_function._calls_of_numpy(theta, [graph]) is None
+    with pytest.raises(UnsupportedGraphError, match="Round"):
+        ThetaFunction(theta, [graph], Compiler(), compiled=False)
 
 
 OPERATIONS = {
