@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import gc
 import logging
 import pickle
 from functools import partial
@@ -17,7 +18,14 @@ from pytensor.link.c.op import COp
 from pytensor.tensor.special import log_softmax, logsumexp, softmax
 
 import pmgp
-from pmgp.interface.graphs.compilation import INTERPRETED, CompiledOnRequest, CompiledWhenCalled, Compiler, announced
+from pmgp.interface.graphs.compilation import (
+    INTERPRETED,
+    CompiledOnRequest,
+    CompiledWhenCalled,
+    Compiler,
+    announced,
+    making_graphs,
+)
 from pmgp.interface.graphs.theta_function import NumpyFunction
 from pmgp.interface.model.latent_gaussian import LatentGaussianModel
 from pmgp.interface.model.likelihood_terms import BLOCK
@@ -48,6 +56,28 @@ def test_elements_are_clipped_together(monkeypatch):
         within, crossed = compiled([x], [pt.clip(x, 0.0, 1.0), pt.clip(x, 1.0, 0.0)])(values)
         np.testing.assert_array_equal(within, [0.0, 0.5, 1.0, np.nan])
         np.testing.assert_array_equal(crossed, [1.0, 1.0, 0.0, np.nan])
+
+
+@pytest.mark.parametrize("collecting", [True, False])
+def test_the_collector_is_as_it_was_after_graphs_are_made(collecting):
+    (gc.enable if collecting else gc.disable)()
+    try:
+        with making_graphs():
+            with making_graphs():
+                x = pt.exp(pt.vector("x"))
+            assert not gc.isenabled()
+        assert gc.isenabled() == collecting
+        with pytest.raises(ValueError, match="refused"):
+            _fail_while_making_graphs()
+        assert gc.isenabled() == collecting
+    finally:
+        gc.enable()
+    assert x.tag.trace == []
+
+
+def _fail_while_making_graphs():
+    with making_graphs():
+        raise ValueError("refused")
 
 
 def test_nothing_is_rewritten_where_graphs_are_computed_as_they_are_written():

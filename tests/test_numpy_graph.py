@@ -10,7 +10,6 @@ import pytensor.tensor as pt
 import pytest
 from pytensor.graph.rewriting.utils import rewrite_graph
 
-from pmgp.interface.graphs import theta_function
 from pmgp.interface.graphs.compilation import Compiler
 from pmgp.interface.graphs.numpy_graph import NumpyGraph
 from pmgp.interface.graphs.numpy_operations import UnsupportedGraphError

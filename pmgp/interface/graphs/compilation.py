@@ -6,9 +6,10 @@ perhaps never, is not worth compiling.
 
 from __future__ import annotations
 
+import gc
 import logging
 from collections.abc import Callable, Iterator
-from contextlib import AbstractContextManager, contextmanager
+from contextlib import contextmanager
 from threading import Timer
 from typing import Any
 
@@ -113,7 +114,7 @@ class Compiler:
     def _compiled(
         self, inputs: list[TensorVariable], outputs: list[TensorVariable], mode: dict[str, Any]
     ) -> Callable[..., Any]:
-        with untraced():
+        with making_graphs():
             function = compile_pytensor(inputs, outputs, on_unused_input="ignore", **{**mode, **self.settings})
         function.trust_input = True
         return function
@@ -166,13 +167,22 @@ class CompiledOnRequest(CompiledWhenCalled):
             self.substitute.refresh_data()
 
 
-def untraced() -> AbstractContextManager[None]:
-    """Let PyTensor record no lines of code with the nodes that it makes.
+@contextmanager
+def making_graphs() -> Iterator[None]:
+    """Save a third of the time of making, rewriting and compiling graphs.
 
-    Nodes of the user's model have been recorded; nodes made from them would name lines of this package and of PyTensor,
-    and looking these up takes a tenth of the time of taking a model apart.
+    PyTensor records no lines of code with the nodes. Those of the user's model have been recorded; nodes made from them
+    would name lines of this package and of PyTensor. And Python does not look for garbage, among objects most of which
+    stay; it finds it afterwards.
     """
-    return pytensor.config.change_flags(traceback__limit=0)
+    collecting = gc.isenabled()
+    gc.disable()
+    try:
+        with pytensor.config.change_flags(traceback__limit=0):
+            yield
+    finally:
+        if collecting:
+            gc.enable()
 
 
 @contextmanager

@@ -19,7 +19,7 @@ from pytensor.tensor.variable import TensorVariable
 from scipy.linalg.blas import dger, dtrsm
 from scipy.linalg.lapack import dpotrf
 
-from pmgp.interface.graphs.compilation import Compiler, untraced
+from pmgp.interface.graphs.compilation import Compiler, making_graphs
 from pmgp.interface.graphs.matrix_rewrites import ColumnSquares, RankOne, rewritten
 from pmgp.interface.graphs.numpy_graph import Call, NumpyGraph, call_of
 from pmgp.interface.graphs.numpy_operations import UnsupportedGraphError
@@ -34,7 +34,7 @@ class NumericalFunction:
     """
 
     def __init__(self, inputs: list[TensorVariable], outputs: list[TensorVariable], rearranged: bool = False) -> None:
-        with untraced():
+        with making_graphs():
             outputs = rewritten(outputs, rearranged=rearranged)
         self._graph = NumpyGraph(inputs, outputs, _call, retain=True)
         self._at_rest = Compiler().as_written([], self._graph.fixed)

@@ -13,7 +13,7 @@ from pytensor.tensor.variable import TensorVariable
 from pmgp.core.likelihoods.base import Divisible
 from pmgp.core.numerics.threads import threads_limited
 from pmgp.interface.distributions.closed_forms import ClosedForm, find_closed_form
-from pmgp.interface.graphs.compilation import Compiler, announced, untraced
+from pmgp.interface.graphs.compilation import Compiler, announced, making_graphs
 from pmgp.interface.model.identification import unidentified
 from pmgp.interface.model.latent_gaussian import LatentGaussianModel
 from pmgp.interface.model.latent_pieces import LatentPieces
@@ -74,7 +74,7 @@ def take_apart(
     >>> parts.prior(parts.initial_theta).size
     20
     """
-    with untraced():
+    with making_graphs():
         structure = structure_of(model, latent, initial_point, given_theta)
         return parts_of(structure, compile_kwargs, given_theta, priors)
 

@@ -9,7 +9,6 @@ from typing import Any
 
 import numpy as np
 import pytensor.tensor as pt
-from pymc.pytensorf import join_nonshared_inputs
 from pytensor.compile import SharedVariable
 from pytensor.graph.replace import clone_replace
 from pytensor.graph.traversal import ancestors
@@ -95,9 +94,13 @@ class ThetaVector:
 
     def write(self, outputs: list[TensorVariable]) -> tuple[list[TensorVariable], TensorVariable]:
         """Return graphs of the value variables as graphs of the vector, and the vector."""
-        if not self.values:
-            return outputs, pt.vector("theta")
-        return join_nonshared_inputs(self._point, outputs, self.values)
+        theta = pt.vector("theta", shape=(self.dimension,), dtype="float64")
+        replacement = {}
+        for value, (_, part, shape) in zip(self.values, self._parts, strict=True):
+            written = theta[part].reshape(shape) if shape else theta[part.start]
+            replacement[value] = value.type.filter_variable(written.astype(value.dtype))
+        # Together, so that what outputs share is copied once.
+        return clone_replace(outputs, replacement, rebuild_strict=False), theta
 
     def compile(
         self, inputs: list[TensorVariable], outputs: list[TensorVariable], interpreted: bool = False

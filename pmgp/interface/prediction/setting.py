@@ -21,6 +21,7 @@ from pmgp.core.iterative.settings import Iterative, solver_of
 from pmgp.core.iterative.solvers import watched
 from pmgp.core.numerics.threads import threads_limited
 from pmgp.interface.covariance.tiled import LARGEST_WHOLE
+from pmgp.interface.graphs.compilation import making_graphs
 from pmgp.interface.model.latent_variable import find_latents, refuse_time_series
 from pmgp.interface.model.observed_normal import gaussian_observations, observed_values
 from pmgp.interface.model.posterior import check_inputs_unchanged
@@ -106,6 +107,7 @@ class PredictionTask:
 
 
 @threads_limited(1)
+@making_graphs()
 def prepare(
     idata: Any,
     Xnew: Any,

@@ -25,7 +25,7 @@ from pytensor.tensor.subtensor import Subtensor
 from pytensor.tensor.variable import TensorVariable
 
 from pmgp.core.inducing import Derivatives, Sites, WhitenedConditional
-from pmgp.interface.graphs.compilation import AS_WRITTEN
+from pmgp.interface.graphs.compilation import AS_WRITTEN, making_graphs
 from pmgp.interface.graphs.numerical import NumericalFunction
 from pmgp.interface.model.latent_gaussian import ModelError
 from pmgp.interface.sparse.process import OBSERVATIONS, WHITENED
@@ -49,6 +49,7 @@ class SparseParts:
     process. `theta_names` are the other value variables, in their order in theta.
     """
 
+    @making_graphs()
     def __init__(self, model: pm.Model, point: dict[str, np.ndarray]) -> None:
         v = _whitened(model)
         terms = [_term(rv) for rv in model.observed_RVs if v in set(ancestors([rv]))]
