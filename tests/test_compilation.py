@@ -5,6 +5,8 @@ from __future__ import annotations
 import gc
 import logging
 import pickle
+import subprocess
+import sys
 from functools import partial
 from time import sleep
 
@@ -56,6 +58,30 @@ def test_elements_are_clipped_together(monkeypatch):
         within, crossed = compiled([x], [pt.clip(x, 0.0, 1.0), pt.clip(x, 1.0, 0.0)])(values)
         np.testing.assert_array_equal(within, [0.0, 0.5, 1.0, np.nan])
         np.testing.assert_array_equal(crossed, [1.0, 1.0, 0.0, np.nan])
+
+
+SEARCHED = """
+import numpy as np
+import pymc as pm
+import pmgp
+
+X = np.linspace(0.0, 1.0, 20)[:, None]
+with pmgp.models.classifier(X, X[:, 0] > 0.5):
+    pm.sample(2, tune=2, chains=1, cores=1, step=pmgp.PseudoMarginal(), progressbar=False, quiet=True)
+with pm.Model():
+    gp = pmgp.gp.Sparse(cov_func=pm.gp.cov.Matern52(1, ls=pm.Gamma("lengthscale", 2, 2)))
+    f = gp.prior("f", X=X, Xu=X[::5])
+    gp.observe("y", f, dist=lambda f: pm.Bernoulli.dist(logit_p=f), observed=X[:, 0] > 0.5)
+    pmgp.steps.SparseGibbs()
+"""
+
+
+@pytest.mark.full
+def test_no_compiler_of_c_looks_for_blas():
+    """PyTensor would warn that there is none, though this package makes no use of it."""
+    done = subprocess.run([sys.executable, "-c", SEARCHED], capture_output=True, text=True)
+    assert done.returncode == 0, done.stderr
+    assert "BLAS" not in done.stderr
 
 
 @pytest.mark.parametrize("collecting", [True, False])

@@ -118,15 +118,20 @@ def test_predictions_are_those_of_the_drawn_weights():
 
 def test_the_same_seed_gives_the_same_draws():
     process = fitted()
-    one, other, third = (process.sample_last_layer(X, Y, draws=3, random_seed=seed) for seed in (1, 1, 2))
+    one, other, third = (process.sample_last_layer(X, Y, draws=3, tune=2, random_seed=seed) for seed in (1, 1, 2))
     assert one["posterior"].equals(other["posterior"])
     assert not one["posterior"].equals(third["posterior"])
+    # Iterations that are left out with `tune` are those that come first without it.
+    whole = process.sample_last_layer(X, Y, draws=5, tune=0, random_seed=1)["posterior"]["weights"]
+    np.testing.assert_array_equal(whole[:, 2:], one["posterior"]["weights"])
 
 
 def test_what_is_refused():
     process = fitted()
     with pytest.raises(ValueError, match="draws=0"):
         process.sample_last_layer(X, Y, draws=0)
+    with pytest.raises(ValueError, match="tune=-1: give an integer of at least 0"):
+        process.sample_last_layer(X, Y, tune=-1)
     other = az.from_dict({"posterior": {"weights": np.zeros((1, 2, 8, 1))}})
     with pytest.raises(ValueError, match="weights of 8 features, but the process has 6"):
         process.predict(X, last_layer=other)

@@ -24,7 +24,7 @@ from pmgp.interface.covariance.packed import elementwise, packed, unpack
 from pmgp.interface.covariance.program import Instruction, Program
 from pmgp.interface.covariance.pullback import Pullback, Weighted, differentiable, of_pairs, of_symmetric
 from pmgp.interface.covariance.rows import ValuesOfRows
-from pmgp.interface.graphs.compilation import CompiledOnRequest, Compiler
+from pmgp.interface.graphs.compilation import ONLY_FOR_C, SIMPLER, CompiledOnRequest, Compiler
 from pmgp.interface.graphs.numpy_graph import UnsupportedGraphError
 from pmgp.interface.graphs.theta_function import NumpyFunction, ThetaFunction, simplified
 
@@ -43,7 +43,7 @@ class BlockedCovariance:
         compile_function: Compiler,
         keeping: bool = True,
     ) -> None:
-        graphs = rewrite_graph([mean, covariance], include=("canonicalize", "stabilize", "specialize"), clone=True)
+        graphs = rewrite_graph([mean, covariance], include=SIMPLER, exclude=ONLY_FOR_C, clone=True)
         mean, covariance = graphs
         program = Program(covariance, theta if keeping else None)
         self._whole_code = program.code
@@ -215,7 +215,7 @@ def last_diagonals(covariance: TensorVariable) -> TensorVariable | None:
     UnsupportedGraphError
         If the graph has no form with parts.
     """
-    program = Program(rewrite_graph(covariance, include=("canonicalize", "stabilize", "specialize"), clone=True))
+    program = Program(rewrite_graph(covariance, include=SIMPLER, exclude=ONLY_FOR_C, clone=True))
     _, last = _without_last_diagonals(program.code)
     return pt.add(*[program.diagonals[step.place] for step in last], 0.0) if last else None
 

@@ -14,11 +14,11 @@ from pmgp.core.deep.network import OMEGA
 from pmgp.core.tiles.devices import mesh_of
 
 
-def check_counts(**counts: int) -> None:
-    """Refuse values that are not positive integers."""
+def check_counts(least: int = 1, **counts: int) -> None:
+    """Refuse values that are not integers of at least `least`."""
     for name, value in counts.items():
-        if isinstance(value, bool) or not isinstance(value, Integral) or value < 1:
-            raise ValueError(f"{name}={value!r}: give an integer of at least 1")
+        if isinstance(value, bool) or not isinstance(value, Integral) or value < least:
+            raise ValueError(f"{name}={value!r}: give an integer of at least {least}")
 
 
 def check_choices(kernel: str, omega: str, dtype: str) -> None:

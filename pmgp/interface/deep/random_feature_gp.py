@@ -299,7 +299,8 @@ class RandomFeatureGP:
         (2, 200, 20, 1)
         >>> found = process.predict([[0.0], [0.7]], last_layer=idata)
         """
-        check_counts(draws=draws, tune=tune, chains=chains)
+        check_counts(draws=draws, chains=chains)
+        check_counts(0, tune=tune)
         problem = self._fitted()
         X = checked_inputs(X, self.n_features_in_)
         y = checked_observations(y, len(X), problem.likelihood.labels, problem.network.widths[-1])

@@ -60,11 +60,15 @@ def _clipped(fgraph: Any, node: Any) -> list[Any] | None:
     return [pt.switch(x < least, least, pt.minimum(x, most)).astype(node.outputs[0].dtype)]
 
 
+SIMPLER = ("canonicalize", "stabilize", "specialize")
+# Operations that C would compute. Looking for them, PyTensor begins a C compiler to search for BLAS, which takes time,
+# and warns if it finds none.
+ONLY_FOR_C = ("cxx_only",)
 MOST_TERMS = 31
 # A position among PyTensor's rewrites, some of which look for softmax and introduce it.
 AFTER_SPECIALIZATION = 48.0
 # NumPy computes each operation; rewrites for accuracy are kept, and those that are only for speed are left out.
-FAST_ONLY = ["cxx_only", "fusion", "inplace", "BlasOpt"]
+FAST_ONLY = [*ONLY_FOR_C, "fusion", "inplace", "BlasOpt"]
 
 
 def _interpreting(rewrites: list[str]) -> Mode:

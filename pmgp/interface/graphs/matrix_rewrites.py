@@ -19,6 +19,7 @@ from pytensor.graph.rewriting.utils import rewrite_graph
 from pytensor.tensor.elemwise import CAReduce, Elemwise
 from pytensor.tensor.variable import TensorVariable
 
+from pmgp.interface.graphs.compilation import ONLY_FOR_C
 from pmgp.interface.graphs.remembered import remembered
 
 INCLUDED = ("merge", "canonicalize", "local_check_parameter_to_ninf_switch", "stabilize", "specialize")
@@ -37,7 +38,7 @@ def rewritten(outputs: list[TensorVariable], *, rearranged: bool) -> list[Tensor
 
     If they may be `rearranged`, sums and products are taken in another order, which changes the last digits.
     """
-    outputs = rewrite_graph(outputs, include=INCLUDED, exclude=EXCLUDED)
+    outputs = rewrite_graph(outputs, include=INCLUDED, exclude=(*EXCLUDED, *ONLY_FOR_C))
     if not rearranged:
         return outputs
     own = in2out(_shared_products, _sums_of_squares, _rank_one)

@@ -14,7 +14,7 @@ from pytensor.tensor.shape import Reshape, SpecifyShape
 from pytensor.tensor.subtensor import Subtensor
 from pytensor.tensor.variable import TensorVariable
 
-from pmgp.interface.graphs.compilation import Compiler
+from pmgp.interface.graphs.compilation import ONLY_FOR_C, SIMPLER, Compiler
 from pmgp.interface.graphs.numpy_graph import NumpyGraph
 from pmgp.interface.graphs.numpy_operations import UnsupportedGraphError
 from pmgp.interface.graphs.remembered import remembered
@@ -29,8 +29,8 @@ def simplified(outputs: list[TensorVariable], *, exclude: tuple[str, ...] = ()) 
     """Return equivalent graphs of few and accurate operations, not fused, in which none is repeated."""
     return rewrite_graph(
         outputs,
-        include=("canonicalize", "stabilize", "specialize", "merge"),
-        exclude=("local_pow_to_nested_squaring", *exclude),
+        include=(*SIMPLER, "merge"),
+        exclude=("local_pow_to_nested_squaring", *ONLY_FOR_C, *exclude),
     )
 
 

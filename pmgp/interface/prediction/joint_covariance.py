@@ -15,6 +15,7 @@ from pytensor.tensor.variable import TensorVariable
 
 from pmgp.interface.covariance.executor import MomentParts, by_kind
 from pmgp.interface.covariance.program import Program
+from pmgp.interface.graphs.compilation import ONLY_FOR_C, SIMPLER
 from pmgp.interface.graphs.numpy_operations import UnsupportedGraphError
 
 # Relative to the largest covariance: less than a jitter, and more than rounding where inputs are up to several
@@ -118,7 +119,7 @@ class PartialMoments:
     whole = False
 
     def __init__(self, mean: TensorVariable, covariance: TensorVariable, compile_function: Compile) -> None:
-        mean, covariance = rewrite_graph([mean, covariance], include=("canonicalize", "stabilize", "specialize"))
+        mean, covariance = rewrite_graph([mean, covariance], include=SIMPLER, exclude=ONLY_FOR_C)
         program = Program(covariance)
         if any(not any(leaf.type.broadcastable) for leaf in program.leaves):
             raise UnsupportedGraphError("a covariance with a part that is only known as a whole")

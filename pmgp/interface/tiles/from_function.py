@@ -23,6 +23,7 @@ from pmgp.core.iterative.preconditioners import Kernel
 from pmgp.core.tiles.blocks import TileInputs, blocked, joined
 from pmgp.interface.covariance.blocked import last_diagonals, thin_pullback
 from pmgp.interface.covariance.tiled import Theta, TiledMoments
+from pmgp.interface.graphs.compilation import ONLY_FOR_C, SIMPLER
 from pmgp.interface.graphs.numpy_operations import UnsupportedGraphError
 from pmgp.interface.graphs.theta_function import ThetaFunction
 from pmgp.interface.tiles.jax_functions import jax_function
@@ -135,9 +136,7 @@ class FunctionCovariance:
         graphs, vector = theta.write([mean, covariance, pair, whole])
         mean, covariance, pair, whole = graphs
         noise, additions = last_diagonals(covariance), last_diagonals(whole)
-        thin = rewrite_graph(
-            [mean, mean * 0.0 if noise is None else noise], include=("canonicalize", "stabilize", "specialize")
-        )
+        thin = rewrite_graph([mean, mean * 0.0 if noise is None else noise], include=SIMPLER, exclude=ONLY_FOR_C)
         own = [whole, pair, between[0][:, 0] * 0.0 if additions is None else additions]
         self._X, self._values = X, ThetaFunction(vector, thin, theta.compile_function)
         self._thin_pullback = thin_pullback(vector, thin, theta.compile_function)
