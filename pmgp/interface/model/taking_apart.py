@@ -76,7 +76,7 @@ def take_apart(
     """
     with making_graphs():
         structure = structure_of(model, latent, initial_point, given_theta)
-        return parts_of(structure, compile_kwargs, given_theta, priors)
+    return parts_of(structure, compile_kwargs, given_theta, priors)
 
 
 @threads_limited(1)
@@ -91,7 +91,8 @@ def parts_of(
 
     The other arguments are those of :func:`take_apart`.
     """
-    parts = _computed(structure, Compiler(compile_kwargs), given_theta, priors)
+    with making_graphs():
+        parts = _computed(structure, Compiler(compile_kwargs), given_theta, priors)
     # Closed forms name their own faults.
     with nullcontext() if parts.terms is None else structure.naming_faults():
         parts.refresh_data()
