@@ -88,7 +88,8 @@ def _calls_of_numpy(theta: TensorVariable, outputs: list[TensorVariable], compil
 class NumpyFunction:
     """A function of inputs and theta that consists of NumPy calls, so that nothing has to be compiled.
 
-    Values that depend on theta alone are computed when theta changes, by what may be `compiled` if NumPy cannot.
+    Values that depend on theta alone are computed when theta changes. If they may be `compiled`, they are where NumPy
+    has no equivalent; otherwise UnsupportedGraphError is raised.
     """
 
     def __init__(

@@ -221,7 +221,7 @@ def several_on_inducing_inputs(model: pm.Model, names: list[str]) -> Recommendat
     return Recommendation(
         "Trajectories of all processes together",
         (StepCall(SparseHMC, {}),),
-        f"{', '.join(map(repr, names))} have the values at the inducing inputs of one process each: the chain samples "
+        f"{', '.join(map(repr, names))} each hold the values of one process at its inducing inputs: the chain samples "
         "an approximation of the posterior, and follows the gradient of its density.",
         "a Cholesky factorization of M rows and O(n M^2) for each process and gradient; the chain learns how many "
         "gradients an iteration takes",

@@ -24,8 +24,8 @@ ITERATIONS = 100
 def fitted_gaussian(model: pm.Model, *, progressbar: bool, quiet: bool) -> OptimizedInducing | None:
     """Fit the Gaussian of the whitened values and the hyper-parameters that maximize the bound.
 
-    It is None unless the model has one process on inducing inputs, or if the bound cannot be optimized, for which a
-    warning gives the reason.
+    It is None if the model has no process on inducing inputs or several, or if the bound cannot be optimized, for which
+    a warning gives the reason.
     """
     processes = list(inducing_processes(model).values())
     if len(processes) != 1:
