@@ -127,6 +127,11 @@ class IterativeDensity:
     def _read_observations(self) -> None:
         [y] = self._observations()
         self._y = np.asarray(y, dtype=float)
+        if self._y.size < 2:
+            raise ModelError(
+                "one observation is too few for iterative solvers: use pmgp.marginal.log_likelihood, or solver='cholesky'"
+                " in pmgp.find_map"
+            )
         self.rank = suitable_rank(self._given_rank, len(y))
 
     def stochastic_gradient(self, rng: np.random.Generator, theta: np.ndarray, method: Ulisse) -> np.ndarray:

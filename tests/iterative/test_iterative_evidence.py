@@ -85,6 +85,14 @@ def test_a_covariance_without_noise_is_refused():
         pmgp.marginal.iterative_log_likelihood(regression(noise=False))
 
 
+def test_one_observation_is_refused():
+    with pm.Model() as model:
+        gp = pm.gp.Marginal(cov_func=pm.gp.cov.ExpQuad(1, ls=pm.LogNormal("lengthscale", 0.0, 1.0)))
+        gp.marginal_likelihood("y", np.zeros((1, 1)), np.ones(1), sigma=0.5)
+    with pytest.raises(pmgp.ModelError, match="one observation is too few for iterative solvers"):
+        pmgp.marginal.iterative_log_likelihood(model, random_seed=1)
+
+
 def test_a_kernel_that_has_no_tiles_is_refused():
     periodic = regression(lambda ls: pm.gp.cov.Periodic(2, period=ls[0], ls=ls[1]))
     with pytest.raises(pmgp.ModelError, match="covariance of 'y' cannot be computed in tiles: the derivative"):
