@@ -2,13 +2,13 @@
 
 from __future__ import annotations
 
-import arviz as az
 import numpy as np
 import pymc as pm
 import pytest
 
 import pmgp
 from tests.fields.models import counts_on, lattice_neighbors
+from tests.references import Reference, apart, root_mean_square, summarized
 
 
 def areas(neighbors):
@@ -17,22 +17,21 @@ def areas(neighbors):
     return pm.CAR("s", mu=np.zeros(n), W=neighbors, alpha=alpha, tau=tau)
 
 
-def moments(idata) -> tuple[np.ndarray, np.ndarray]:
-    """Means of the hyper-parameters and of some areas, and their Monte Carlo errors."""
-    names = ["level", "slope", "alpha", "tau", "s"]
-    summary = az.summary(idata.posterior.dataset.isel(s_dim_0=slice(0, 49, 12))[names], round_to="none")
-    return summary["mean"].to_numpy(float), summary["mcse_mean"].to_numpy(float)
+def model() -> pm.Model:
+    return counts_on(areas, 49, lattice_neighbors(7, 7))
+
+
+NUTS = Reference("areas", model, ("level", "slope", "alpha", "tau", "s"))
+SOME = ["level", "slope", "alpha", "tau", *(f"s[{place}]" for place in range(0, 49, 12))]
 
 
 @pytest.mark.slow
 def test_areas_agree_with_nuts():
-    model = counts_on(areas, 49, lattice_neighbors(7, 7))
-    settings = {"chains": 1, "cores": 1, "random_seed": 1, "progressbar": False, "compute_convergence_checks": False}
-    with model:
-        ours = pm.sample(1500, tune=500, step=pmgp.PseudoMarginal(), **settings)
-        theirs = pm.sample(1500, tune=700, compile_kwargs={"mode": "JAX"}, **settings)
-    (mean, error), (other, other_error) = moments(ours), moments(theirs)
-    # Root mean squares of differences in Monte Carlo errors, near one.
-    assert np.sqrt(np.mean(((mean - other) / np.hypot(error, other_error)) ** 2)) < 2.0
+    with model():
+        step = pmgp.PseudoMarginal()
+        settings = {"progressbar": False, "compute_convergence_checks": False}
+        idata = pm.sample(1500, tune=500, step=step, chains=1, cores=1, random_seed=1, **settings)
+    ours, theirs = summarized(idata, NUTS.variables).loc[SOME], NUTS.summary()
+    assert root_mean_square(apart(ours, theirs)["mean"]) < 2.0
     # A twin that forgets what is drawn of the field.
-    assert np.sqrt(np.mean((other[4:] / np.hypot(error, other_error)[4:]) ** 2)) > 2.0
+    assert root_mean_square(apart(ours.assign(mean=0.0)[4:], theirs)["mean"]) > 2.0

@@ -2,10 +2,10 @@
 
 from __future__ import annotations
 
-import arviz as az
 import numpy as np
 import pymc as pm
 import pytest
+import xarray as xr
 from scipy.stats import multivariate_normal
 
 import pmgp
@@ -15,6 +15,7 @@ from pmgp.core.markov import PathSampling
 from pmgp.interface.model.latent_gaussian import ModelError
 from pmgp.interface.model.taking_apart import take_apart
 from tests.fields.models import lattice_neighbors
+from tests.references import Reference, apart, root_mean_square, summarized
 
 W = lattice_neighbors(4, 3)
 N, ROWS = len(W), 30
@@ -97,28 +98,25 @@ def test_two_intrinsic_maps_are_refused():
         take_apart(model)
 
 
-NAMES = ["level", "beta", "sigma", "rho", "theta", "phi"]
+def counts_on_a_map() -> pm.Model:
+    counts = np.random.default_rng(3).poisson(np.exp(0.5 + 0.7 * np.sin(AREA)))
+    return bym2(likelihood=lambda eta: pm.Poisson("y", pm.math.exp(eta), observed=counts))
 
 
-def apart(one, other) -> list[float]:
-    """Return how many Monte Carlo errors lie between means, and between deviations: root mean squares, near one."""
-    found, expected = (az.summary(chains, var_names=NAMES, round_to="none").astype(float) for chains in (one, other))
-    return [
-        float(np.sqrt(np.mean((found[m] - expected[m]) ** 2 / (found[f"mcse_{m}"] ** 2 + expected[f"mcse_{m}"] ** 2))))
-        for m in ("mean", "sd")
-    ]
+NUTS = Reference("counts on a map", counts_on_a_map, ("level", "beta", "sigma", "rho", "theta", "phi"))
 
 
 @pytest.mark.slow
 def test_counts_on_a_map_have_the_posterior_of_nuts():
-    counts = np.random.default_rng(3).poisson(np.exp(0.5 + 0.7 * np.sin(AREA)))
-    model = bym2(likelihood=lambda eta: pm.Poisson("y", pm.math.exp(eta), observed=counts))
-    settings = {"chains": 2, "cores": 1, "progressbar": False, "random_seed": 1}
-    with model:
-        ours = pm.sample(1000, tune=400, step=pmgp.PseudoMarginal(), **settings)["posterior"].to_dataset()
-        nuts = pm.sample(300, tune=300, target_accept=0.9, **settings)["posterior"].to_dataset()
-    assert max(apart(ours, nuts)) < 1.7
+    with counts_on_a_map():
+        step = pmgp.PseudoMarginal()
+        idata = pm.sample(1000, tune=400, step=step, chains=2, cores=1, progressbar=False, random_seed=1)
+    expected = NUTS.summary()
+    distances = apart(summarized(idata, NUTS.variables), expected)
+    assert max(map(root_mean_square, (distances["mean"], distances["sd"]))) < 1.7
     # A twin whose draws have the scales before the variables in them.
+    ours = idata["posterior"].to_dataset()
     structured = ours["phi"] * ours["sigma"] * np.sqrt(ours["rho"] / SCALE)
     twin = ours.assign(theta=ours["theta"] * ours["sigma"] * np.sqrt(1.0 - ours["rho"]), phi=structured)
-    assert max(apart(twin, nuts)) > 1.7
+    distances = apart(summarized(xr.DataTree.from_dict({"posterior": twin}), NUTS.variables), expected)
+    assert max(map(root_mean_square, (distances["mean"], distances["sd"]))) > 1.7

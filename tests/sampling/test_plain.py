@@ -71,7 +71,10 @@ STEPS = {
         pmgp.steps.Interweaving(operator="hmc", compile_kwargs=FAST),
         pmgp.steps.LatentHMC(mass="prior"),
     ],
-    "slice and PyMC's": lambda: [pmgp.EllipticalSlice(), pm.Slice([pm.modelcontext(None)["variance"]])],
+    "slice and PyMC's": lambda: [
+        pmgp.EllipticalSlice(),
+        pm.Slice([pm.modelcontext(None)["variance"]], compile_kwargs=FAST),
+    ],
 }
 
 

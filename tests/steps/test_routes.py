@@ -1,4 +1,4 @@
-"""Several routes to one posterior: trajectories, turns of these with proposals, NUTS, and a corrected marginal model.
+"""Several routes to one posterior: trajectories, turns of these with proposals, a corrected marginal model, and NUTS.
 
 On a model with a length-scale for each of ten inputs, and on one whose likelihood has a parameter.
 """
@@ -6,22 +6,23 @@ On a model with a length-scale for each of ten inputs, and on one whose likeliho
 from __future__ import annotations
 
 import warnings
-from collections.abc import Mapping
-from functools import cache
-from typing import Any, NamedTuple
+from collections.abc import Callable
+from functools import partial
+from typing import NamedTuple
 
 import arviz as az
 import numpy as np
+import pandas as pd
 import pymc as pm
 import pytest
 import xarray as xr
 
 import pmgp
 from pmgp.core.transitions.alternation import Alternation
+from tests.references import Reference, apart, summarized
 
 pytestmark = pytest.mark.slow
 QUIET = {"progressbar": False, "quiet": True, "compute_convergence_checks": False, "chains": 2, "cores": 1}
-NAMES = ("lengthscale", "variance", "alpha")
 # Means and standard deviations of log theta, at most eleven of each, in Monte Carlo standard errors.
 BOUND = 4.0
 
@@ -55,64 +56,54 @@ def overdispersed_counts(whitened: bool) -> pm.Model:
 
 
 class Route(NamedTuple):
-    """A proposal of the pseudo-marginal chain, or none for NUTS on the whitened model, and iterations."""
+    """A model, a proposal of the pseudo-marginal chain, its iterations, and NUTS on the whitened model."""
 
-    proposal: str | Alternation | None
+    build: Callable[[bool], pm.Model]
+    proposal: str | Alternation
     tune: int
     draws: int
     seed: int
-    settings: Mapping[str, Any] = {}
+    nuts: Reference
 
 
-# JAX compiles this model in seconds, Numba in a minute; the other one takes JAX minutes, and Numba half of one.
-JAX = {"compile_kwargs": {"mode": "JAX"}}
-ROUTES = {
-    (ten_inputs, "trajectories"): Route("hmc", 500, 1000, 1),
-    (ten_inputs, "NUTS"): Route(None, 400, 500, 3, JAX),
-    (overdispersed_counts, "turns"): Route(Alternation(), 400, 700, 12),
-    (overdispersed_counts, "NUTS"): Route(None, 400, 600, 6),
-}
+TEN_INPUTS = Reference("ten inputs", partial(ten_inputs, True), ("lengthscale", "variance"), logs=True)
+OVERDISPERSED = Reference(
+    "overdispersed counts", partial(overdispersed_counts, True), ("lengthscale", "variance", "alpha"), logs=True
+)
+TRAJECTORIES = Route(ten_inputs, "hmc", 500, 1000, 1, TEN_INPUTS)
+TURNS = Route(overdispersed_counts, Alternation(), 400, 700, 12, OVERDISPERSED)
+
+
+def drawn(route: Route) -> pd.DataFrame:
+    """Moments of log theta along a route."""
+    with route.build(False):
+        step = pmgp.PseudoMarginal(proposal=route.proposal)
+        idata = pm.sample(route.draws, tune=route.tune, step=step, random_seed=route.seed, **QUIET)
+    return log_theta(idata, route.nuts)
+
+
+def log_theta(idata, nuts: Reference) -> pd.DataFrame:
+    found = summarized(idata, nuts.variables, logs=True)
+    assert found["r_hat"].max() < 1.03
+    return found
+
+
+def distance(first: pd.DataFrame, second: pd.DataFrame) -> float:
+    """Largest difference of moments, in standard errors."""
+    return float(apart(first, second).to_numpy().max())
 
 
 @pytest.fixture(scope="module")
-def drawn():
-    """Log theta along a route; each is taken once."""
-
-    @cache
-    def taken(build, name: str) -> xr.Dataset:
-        route = ROUTES[build, name]
-        with build(whitened=route.proposal is None) as model:
-            step = None if route.proposal is None else pmgp.PseudoMarginal(proposal=route.proposal)
-            theta = [name for name in NAMES if name in model.named_vars]
-            sampler = {"step": step, "nuts_sampler": "pymc", "random_seed": route.seed, "var_names": theta}
-            return log_theta(pm.sample(route.draws, tune=route.tune, **route.settings, **sampler, **QUIET))
-
-    return taken
+def trajectories():
+    return drawn(TRAJECTORIES)
 
 
-def log_theta(idata) -> xr.Dataset:
-    posterior = idata["posterior"].to_dataset()
-    return np.log(posterior[[name for name in NAMES if name in posterior]])
+def test_trajectories_agree_with_nuts(trajectories):
+    assert distance(trajectories, TEN_INPUTS.summary()) < BOUND
 
 
-def moments(draws: xr.Dataset) -> tuple[np.ndarray, np.ndarray]:
-    """Means and standard deviations, and their Monte Carlo standard errors."""
-    assert max(float(az.rhat(draws)[name].max()) for name in draws) - 1.0 < 0.03
-    found = draws.mean(("chain", "draw")), draws.std(("chain", "draw"))
-    errors = az.mcse(draws, method="mean"), az.mcse(draws, method="sd")
-    flat = [np.concatenate([np.ravel(part[name]) for part in parts for name in draws]) for parts in (found, errors)]
-    return flat[0], flat[1]
-
-
-def distance(first: xr.Dataset, second: xr.Dataset) -> float:
-    """Largest difference of moments, in standard errors."""
-    (values, errors), (others, other_errors) = moments(first), moments(second)
-    return float(np.max(np.abs(values - others) / np.hypot(errors, other_errors)))
-
-
-@pytest.mark.parametrize(("build", "moves"), [(ten_inputs, "trajectories"), (overdispersed_counts, "turns")])
-def test_trajectories_agree_with_nuts(drawn, build, moves):
-    assert distance(drawn(build, moves), drawn(build, "NUTS")) < BOUND
+def test_turns_agree_with_nuts():
+    assert distance(drawn(TURNS), OVERDISPERSED.summary()) < BOUND
 
 
 # A model with f integrated out, and its correction
@@ -126,13 +117,13 @@ def approximate():
         return pm.sample(1600, tune=300, nuts_sampler="pymc", random_seed=7, **QUIET)
 
 
-def test_a_corrected_marginal_model_agrees_with_them(drawn, approximate):
+def test_a_corrected_marginal_model_agrees_with_them(trajectories, approximate):
     corrected = pmgp.marginal.correct(approximate, model=ten_inputs(whitened=False), random_seed=8, progressbar=False)
     assert corrected.attrs["words"].endswith("they can be trusted")
-    for name in ("trajectories", "NUTS"):
-        assert distance(drawn(ten_inputs, name), log_theta(corrected)) < BOUND
-    # Without the correction the comparison notices; the trajectories have smaller errors than NUTS.
-    assert distance(drawn(ten_inputs, "trajectories"), log_theta(approximate)) > 2.0 * BOUND
+    for found in (trajectories, TEN_INPUTS.summary()):
+        assert distance(log_theta(corrected, TEN_INPUTS), found) < BOUND
+    # Without the correction the comparison notices.
+    assert distance(log_theta(approximate, TEN_INPUTS), TEN_INPUTS.summary()) > 2.0 * BOUND
 
 
 def test_the_mean_of_the_weights_is_the_ratio_of_the_evidences(approximate):
