@@ -3,10 +3,12 @@
 from __future__ import annotations
 
 import numpy as np
+import pymc as pm
 import pytest
 from scipy.stats import norm
 from xarray import Dataset, DataTree
 
+import pmgp
 from pmgp.interface.sparse.diagnosis import diagnosis_of
 from tests.sparse.problems import TARGETS, X, sparse_gaussian_process
 
@@ -70,17 +72,39 @@ def test_with_all_points_nothing_is_left(theta, rng):
     assert "negligible" in str(found)
 
 
+@pytest.mark.full
+def test_what_poor_inducing_inputs_leave_is_theirs(theta, rng):
+    """Three at one end leave much, and a few well chosen ones are advised; three chosen in turn leave little."""
+    clumped = np.array([0.0, 0.05, 0.1])[:, None] + X[0]
+    found = diagnosis(theta, rng.standard_normal((DRAWS, 3)), clumped)
+    mean = {name: values.mean() for name, values in theta.items()}
+    A = projection(clumped, mean["lengthscale"], mean["variance"])
+    left = len(X) * mean["variance"] - np.square(A).sum()
+    assert not found.good
+    target = left * 0.05 / found.penalty_deviation
+    model, _ = sparse_gaussian_process(clumped)
+    with model:
+        kernels = pm.gp.cov.Matern52(1, ls=model["lengthscale"]) * model["variance"]
+        Z = pmgp.gp.select_inducing(X, len(X), "conditional_variance", cov_func=kernels, start=mean)
+    traces = [
+        len(X) * mean["variance"] - np.square(projection(Z[:m], mean["lengthscale"], mean["variance"])).sum()
+        for m in range(1, 1 + min(12, len(X)))
+    ]
+    enough = next((m for m, trace in enumerate(traces, start=1) if trace <= target), None)
+    assert found.enough == enough
+
+
 def test_advice_follows_the_trace():
     """A penalty that varies by two nats must become forty times as small, and with it the trace."""
     penalties = np.array([0.0, 4.0])
     traces = 100.0 * 0.5 ** np.arange(12)
     settings = {"unexplained": np.array([0.1, 0.1]), "hyperparameters": {"a": np.array([1.0, 3.0])}, "points": 100}
-    found = diagnosis_of(penalties=penalties, traces=traces, inducing=3, **settings)
+    found = diagnosis_of(penalties=penalties, trace=25.0, traces=traces, inducing=3, **settings)
     assert found.enough == 9
     assert "Use about 9 inducing inputs" in str(found)
-    assert traces[found.enough - 1] <= 0.025 * traces[2] < traces[found.enough - 2]
+    assert traces[found.enough - 1] <= 0.025 * 25.0 < traces[found.enough - 2]
     assert found.shifts == {"a": 2.0}
-    none = diagnosis_of(penalties=penalties, traces=traces[:4], inducing=3, **settings)
+    none = diagnosis_of(penalties=penalties, trace=25.0, traces=traces[:4], inducing=3, **settings)
     assert none.enough is none.advised is None
     assert "more than 12 inducing inputs" in str(none)
     assert "the mean of a would move by +2 standard deviations or more" in str(none)
@@ -89,7 +113,7 @@ def test_advice_follows_the_trace():
 @pytest.mark.parametrize(("points", "exact"), [(17, True), (18, False), (100, False)])
 def test_where_half_of_the_points_are_needed_the_exact_chain_is_advised(points, exact):
     penalties, traces = np.array([0.0, 4.0]), 100.0 * 0.5 ** np.arange(12)
-    found = diagnosis_of(np.full(2, 0.1), penalties, {"a": np.array([1.0, 3.0])}, traces, 3, points)
+    found = diagnosis_of(np.full(2, 0.1), penalties, {"a": np.array([1.0, 3.0])}, 25.0, traces, 3, points)
     assert found.exact_instead is exact
     assert found.advised == (0 if exact else 9)
     assert ("use the exact chain" in str(found)) is exact

@@ -90,21 +90,26 @@ class Diagnosis(NamedTuple):
                 f"With {needed} inducing inputs for {self.points} points, nothing would be saved: use the exact chain, "
                 "pmgp.PseudoMarginal on gp.exact_model()."
             )
-        return f"Use {needed} inducing inputs, and check again: with few of them the penalty may be underestimated."
+        return (
+            f"Use {needed} inducing inputs, from pmgp.gp.select_inducing, and check again: with few of them the penalty "
+            "may be underestimated."
+        )
 
 
 def diagnosis_of(
     unexplained: np.ndarray,
     penalties: np.ndarray,
     hyperparameters: dict[str, np.ndarray],
+    trace: float,
     traces: np.ndarray,
     inducing: int,
     points: int,
 ) -> Diagnosis:
     """Return the diagnosis computed from draws.
 
-    The unexplained part of the variance, the penalties and the hyper-parameters have a row for each draw. `traces` (m,)
-    is the variance left by the first 1, 2, ... inducing inputs, chosen one after another.
+    The unexplained part of the variance, the penalties and the hyper-parameters have a row for each draw. `trace` is
+    the variance that the present inducing inputs leave, and `traces` (m,) what the first 1, 2, ... others leave that
+    are chosen one after another.
     """
     deviation = float(penalties.std())
     return Diagnosis(
@@ -113,7 +118,7 @@ def diagnosis_of(
         deviation,
         {name: _shift(values.reshape(len(penalties), -1), penalties) for name, values in hyperparameters.items()},
         inducing,
-        _enough(traces, inducing, deviation),
+        _enough(trace, traces, inducing, deviation),
         points,
     )
 
@@ -126,10 +131,9 @@ def _shift(values: np.ndarray, penalties: np.ndarray) -> float:
     return float(shifts[np.argmax(np.abs(shifts))])
 
 
-def _enough(traces: np.ndarray, inducing: int, deviation: float) -> int | None:
+def _enough(trace: float, traces: np.ndarray, inducing: int, deviation: float) -> int | None:
     """Return the number of inducing inputs that reduces the trace by the factor needed for the penalty's deviation."""
-    now = traces[min(inducing, len(traces)) - 1]
     if deviation <= NEGLIGIBLE:
         return inducing
-    small = np.flatnonzero(traces <= now * NEGLIGIBLE / deviation)
+    small = np.flatnonzero(traces <= trace * NEGLIGIBLE / deviation)
     return int(small[0]) + 1 if len(small) else None

@@ -250,7 +250,8 @@ class Predicting:
         unexplained, penalties = np.array(list(at_draws(chosen, model, [left, penalty]))).T
         hyperparameters = [rv.name for rv in model.free_RVs if rv is not prepared.v]
         values = {name: np.array([draw[name] for draw in chosen]) for name in hyperparameters}
-        return diagnosis_of(unexplained, penalties, values, self._traces(model, values), prepared.size, self.points)
+        traces = self._traces(model, values)
+        return diagnosis_of(unexplained, penalties, values, *traces, prepared.size, self.points)
 
     @property
     def whitened(self) -> Any:
@@ -297,8 +298,11 @@ class Predicting:
         moments = self.mean_func(X), stabilize(cov_func(X), jitter)
         return whole_model(pm.modelcontext(model), prepared.v, *moments, self._observations, name)
 
-    def _traces(self, model: pm.Model, values: dict[str, np.ndarray]) -> np.ndarray:
-        """Return the variance left at X by inducing inputs chosen in turn, for the first covariance at theta's mean."""
+    def _traces(self, model: pm.Model, values: dict[str, np.ndarray]) -> tuple[float, np.ndarray]:
+        """Return the variance left at X by the present inducing inputs, and by the first ones of some chosen in turn.
+
+        Both are those of the first covariance at theta's mean.
+        """
         prepared, X = self._prepared(self._inputs, "X"), current_value(self._inputs)
         assert X is not None
         start = {name: draws.mean(axis=0) for name, draws in values.items()}
@@ -307,11 +311,11 @@ class Predicting:
         with model:
             Z = select_inducing(X, number, "conditional_variance", cov_func=cov_func, start=start)
         several = InducingInputs(self.mean_func, [cov_func], pt.as_tensor(Z), prepared.v, 1, JITTER_DEFAULT)
-        [A] = several.projections(self._inputs)
-        graphs = [cov_func(self._inputs, diag=True).sum(), pt.square(A).sum(axis=1)]
+        present, [A] = prepared.projections(self._inputs)[0], several.projections(self._inputs)
+        graphs = [cov_func(self._inputs, diag=True).sum(), pt.square(present).sum(), pt.square(A).sum(axis=1)]
         v = np.zeros([int(length) for length in prepared.v.shape.eval()])
-        [(total, gains)] = at_draws([start | {prepared.v.name: v}], model, graphs)
-        return np.maximum(total - np.cumsum(gains), 0.0)
+        [(total, explained, gains)] = at_draws([start | {prepared.v.name: v}], model, graphs)
+        return max(float(total - explained), 0.0), np.maximum(total - np.cumsum(gains), 0.0)
 
     def _check_draws(self, idata: Any) -> None:
         """Refuse draws of whitened values at other inducing inputs."""
