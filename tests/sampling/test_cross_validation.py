@@ -59,9 +59,27 @@ def test_densities_are_those_of_sums_over_a_grid(monkeypatch):
     found = pmgp.cross_validate(make, PROBLEM.y, chains=3, **settings)
     expected = float(np.square(found.standard_error).sum())
     assert distance(found) < LARGEST * expected
+    scores = np.abs(found.log_density - truth()) / found.standard_error
+    assert float(np.sqrt(np.square(scores).mean())) < 2.0
     monkeypatch.setattr(np.ma, "masked_array", lambda y, mask: y)
     monkeypatch.setattr(cross_validation, "_check", lambda *args: None)
     assert distance(pmgp.cross_validate(make, PROBLEM.y, chains=1, **settings)) > 2.0 * LARGEST * expected
+
+
+def test_errors_are_those_within_chains_or_between_them():
+    """Two chains that agree are not exact."""
+    fold, errors = np.array([0, 1, 0]), {"standard_error": [0.1, 0.2]}
+    results = {
+        "fold 0, chain 0": {"log_density": [-1.0, -2.0]} | errors,
+        "fold 0, chain 1": {"log_density": [-1.0, -4.0]} | errors,
+        "fold 1, chain 0": {"log_density": [-0.5], "standard_error": [0.1]},
+        "fold 1, chain 1": {"log_density": [-0.5], "standard_error": [0.0]},
+    }
+    found = cross_validation._found(fold, 2, results)
+    densities = np.exp([-2.0, -4.0])
+    expected = [0.1 / np.sqrt(2.0), 0.05, np.std(densities, ddof=1) / np.sqrt(2.0) / densities.mean()]
+    np.testing.assert_allclose(found.standard_error, expected)
+    np.testing.assert_allclose(found.log_density, [-1.0, -0.5, np.log(densities.mean())])
 
 
 @pytest.fixture(scope="module")
@@ -119,6 +137,12 @@ def joint(y):
 def test_models_whose_observations_cannot_be_left_out_are_refused(of, words):
     with pytest.raises(pmgp.ModelError, match=words):
         pmgp.cross_validate(of, PROBLEM.y, **QUICK)
+
+
+@pytest.mark.parametrize("folds", [["a"] * N, np.full(N, np.nan), None])
+def test_folds_that_are_no_numbers_are_refused(folds):
+    with pytest.raises(ValueError, match="folds must be a whole number, or a whole number for each observation"):
+        pmgp.cross_validate(make, PROBLEM.y, **QUICK | {"folds": folds})
 
 
 @pytest.mark.parametrize(

@@ -91,8 +91,9 @@ def cross_validate(
     Returns
     -------
     xarray.Dataset
-        With ``log_density``, ``standard_error`` (from the differences between chains, NaN for one chain) and ``fold``
-        for each ``observation``, and ``chain_log_density`` for each ``observation`` and ``chain``. The attributes
+        With ``log_density``, ``standard_error`` (of Monte Carlo: from the autocorrelation within chains, or from the
+        differences between them if these are larger) and ``fold`` for each ``observation``, and ``chain_log_density``
+        for each ``observation`` and ``chain``. The attributes
         ``elpd`` and ``elpd_standard_error`` are the sum and its standard error over the observations; ``workers`` says
         what ran where and for how long.
 
@@ -155,6 +156,8 @@ def _partition(folds: int | ArrayLike, n: int, seed: int | None) -> np.ndarray:
             raise ValueError(f"folds must be from 2 to the number of observations, {n}, not {folds}")
         return np.random.default_rng(seed).permutation(np.arange(n) % folds)
     given = np.asarray(folds)
+    if given.dtype.kind not in "iub" and not (given.dtype.kind == "f" and np.isfinite(given).all()):
+        raise ValueError(f"folds must be a whole number, or a whole number for each observation, not {folds!r}")
     if given.shape != (n,) or not np.array_equal(np.unique(given), np.arange(given.max() + 1)) or given.max() < 1:
         raise ValueError(f"folds must give a fold 0, 1, ... for each of the {n} observations, with at least two folds")
     return given.astype(int)
@@ -184,8 +187,12 @@ def _check(make: Make, y: np.ndarray, left_out: np.ndarray) -> None:
         )
 
 
-def _chain(make: Make, y: np.ndarray, left_out: np.ndarray, settings: Validation, seed: np.random.SeedSequence) -> Any:
-    """Return the log-density of each left-out observation by one chain; this runs in a worker."""
+def _chain(
+    make: Make, y: np.ndarray, left_out: np.ndarray, settings: Validation, seed: np.random.SeedSequence
+) -> dict[str, list[float]]:
+    """Return the log-density of each left-out observation by one chain, and its error; this runs in a worker."""
+    from arviz_stats.base import array_stats
+
     options: dict[str, Any] = {"progressbar": False, "quiet": True, "compute_convergence_checks": False}
     rng = np.random.default_rng(seed)
     with warnings.catch_warnings():
@@ -196,7 +203,11 @@ def _chain(make: Make, y: np.ndarray, left_out: np.ndarray, settings: Validation
     complete = make(y)
     found: Any = pm.compute_log_likelihood(idata, model=complete, extend_inferencedata=False, progressbar=False)
     terms = found[complete.observed_RVs[0].name].to_numpy()[0][:, left_out]
-    return (logsumexp(terms, axis=0) - np.log(len(terms))).tolist()
+    log_density = logsumexp(terms, axis=0) - np.log(len(terms))
+    relative = np.exp(terms - log_density)
+    # Draws along the last axis, after that of the one chain.
+    error = array_stats.mcse(relative.T[:, None], method="mean")
+    return {"log_density": log_density.tolist(), "standard_error": np.nan_to_num(error).tolist()}
 
 
 def _calls(make: Make, y: np.ndarray, fold: np.ndarray, settings: Validation) -> dict[str, Callable[[], Any]]:
@@ -213,14 +224,19 @@ def _name(fold: int, chain: int) -> str:
     return f"fold {fold}, chain {chain}"
 
 
-def _found(fold: np.ndarray, chains: int, results: dict[str, list[float]]) -> xr.Dataset:
-    """Return the densities of all observations, with the errors that follow from the differences between chains."""
-    by_chain = np.empty((chains, len(fold)))
+def _found(fold: np.ndarray, chains: int, results: dict[str, dict[str, list[float]]]) -> xr.Dataset:
+    """Return the densities of all observations, with their errors."""
+    by_chain, errors = np.empty((2, chains, len(fold)))
     for k in range(fold.max() + 1):
-        by_chain[:, fold == k] = [results[_name(k, chain)] for chain in range(chains)]
+        for chain in range(chains):
+            result = results[_name(k, chain)]
+            by_chain[chain, fold == k], errors[chain, fold == k] = result["log_density"], result["standard_error"]
     log_density = logsumexp(by_chain, axis=0) - np.log(chains)
-    spread = np.square(np.exp(by_chain - log_density) - 1.0).sum(axis=0)
-    standard_error = np.sqrt(spread / (chains - 1) / chains) if chains > 1 else np.full(len(fold), np.nan)
+    ratios = np.exp(by_chain - log_density)
+    within = np.sqrt(np.square(ratios * errors).sum(axis=0)) / chains
+    between = np.sqrt(np.square(ratios - 1.0).sum(axis=0) / max(chains - 1, 1) / chains)
+    # Two chains that happen to agree say little of the error; chains that differ by more than they should say more.
+    standard_error = np.maximum(within, between)
     return xr.Dataset(
         {
             "log_density": ("observation", log_density),
