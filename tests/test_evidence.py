@@ -7,6 +7,7 @@ import pymc as pm
 import pytest
 
 import pmgp
+from pmgp.core.approximations import ExpectationPropagation, Laplace
 from tests.steps.test_contract import FAST
 from tests.truths import low_rank_problem
 
@@ -63,6 +64,21 @@ def test_the_approximations_own_evidence_has_no_spread(known):
     found = pmgp.marginal.log_likelihood(model, {"scale": 1.0}, estimator="none", compile_kwargs=FAST)
     assert found.standard_error == 0.0
     assert found.value == pytest.approx(truth, abs=0.05)
+
+
+@pytest.mark.parametrize("name", ["laplace", "ep"])
+def test_the_approximations_own_evidence_is_that_of_its_fixed_point(name):
+    """A chain's fits end before, as its estimates are unbiased there, too; this is no estimate."""
+    rng = np.random.default_rng(0)
+    X = rng.uniform(0.0, 3.0, (60, 2))
+    model = pmgp.models.classifier(X, X[:, 0] + rng.normal(size=60) > 1.5)
+    point, settings = {"lengthscale": 0.8, "variance": 8.0}, {"estimator": "none", "compile_kwargs": FAST}
+    found = pmgp.marginal.log_likelihood(model, point, approximation=name, **settings).value
+    longest = {"laplace": Laplace(tolerance=1e-14), "ep": ExpectationPropagation(tolerance=1e-11, max_sweeps=500)}[name]
+    exact = pmgp.marginal.log_likelihood(model, point, approximation=longest, **settings).value
+    assert found == pytest.approx(exact, abs=1e-6)
+    of_chains = pmgp.marginal.log_likelihood(model, point, approximation=type(longest)(), **settings).value
+    assert abs(of_chains - exact) > 1e-5
 
 
 @pytest.mark.full

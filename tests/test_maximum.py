@@ -10,8 +10,9 @@ import pytest
 from numpy.testing import assert_allclose
 
 import pmgp
+from pmgp.core.approximations import TIGHT
 from pmgp.core.gaussians.sites import SiteApproximation
-from pmgp.interface.maximum import TIGHT, Objective
+from pmgp.interface.maximum import Objective
 from pmgp.interface.model.latent_gaussian import LatentGaussianModel
 from pmgp.interface.model.points import value_point
 from pmgp.interface.model.taking_apart import take_apart
@@ -60,7 +61,7 @@ def model(request, probit_model, binary_data):
 @pytest.mark.parametrize("name", TIGHT)
 def test_the_gradient_is_that_of_the_objective(model, name, prior):
     parts = parts_of(model)
-    objective = Objective(model, parts, TIGHT[name], prior)
+    objective = Objective(model, parts, TIGHT[name](), prior)
     theta = np.linspace(-0.3, 0.6, parts.dimension)
     _, gradient = objective(theta)
     step = 1e-4 * np.eye(len(theta))
@@ -74,7 +75,7 @@ def test_the_prior_leaves_the_jacobian_out(probit_model, name):
     """As pymc.find_MAP: the density of Gamma(2, 1) at the length-scale itself."""
     parts = parts_of(probit_model)
     theta = np.log([1.7, 3.0])
-    with_prior, without = (Objective(probit_model, parts, TIGHT[name], prior)(theta)[0] for prior in (True, False))
+    with_prior, without = (Objective(probit_model, parts, TIGHT[name](), prior)(theta)[0] for prior in (True, False))
     densities = pm.logp(pm.Gamma.dist([2, 2], [1, 0.5]), np.array([1.7, 3.0])).eval()
     assert with_prior - without == pytest.approx(densities.sum(), abs=1e-8)
 
@@ -93,7 +94,7 @@ def test_it_finds_a_maximum(probit_model, found_by, approximation):
     assert set(found.point) == {"lengthscale", "variance", "f"}
     assert_allclose(found.point["f"], found.approximation.mean)
     parts = parts_of(probit_model)
-    objective = Objective(probit_model, parts, TIGHT[approximation], True)
+    objective = Objective(probit_model, parts, TIGHT[approximation](), True)
     theta = np.log([found.point["lengthscale"], found.point["variance"]])
     value, gradient = objective(theta)
     assert_allclose(gradient, 0.0, atol=2e-3)
@@ -160,7 +161,7 @@ def test_several_latent_vectors_have_a_maximum(build, name, shapes, binary_data)
     assert found.converged
     assert {variable: found.point[variable].shape for variable in shapes} == shapes
     assert_allclose(np.concatenate([found.point[variable].ravel() for variable in shapes]), found.approximation.mean)
-    objective = Objective(model, parts_of(model), TIGHT[name], True)
+    objective = Objective(model, parts_of(model), TIGHT[name](), True)
     theta = objective.parts.ravel(value_point(model, {v.name: found.point[v.name] for v in objective_variables(model)}))
     best = objective(theta)[0]
     assert best == pytest.approx(found.log_evidence + found.log_prior, abs=1e-6)

@@ -7,17 +7,15 @@ from typing import Any, NamedTuple
 import numpy as np
 import pymc as pm
 
-from pmgp.core import approximations
 from pmgp.core.approximations import Approximation
 from pmgp.core.estimators import Estimator
 from pmgp.core.estimators.importance import log_mean_exp
 from pmgp.core.marginal.evaluation import Evaluator, Fitted, Ready
 from pmgp.core.numerics.threads import suitable_threads, threads_limited
-from pmgp.core.registry import resolve
 from pmgp.interface.model.latent_gaussian import LatentGaussianModel
 from pmgp.interface.model.points import value_point
 from pmgp.interface.model.taking_apart import take_apart
-from pmgp.interface.steps.chosen import named_estimator
+from pmgp.interface.steps.chosen import approximation_for, named_estimator
 from pmgp.interface.steps.starts import unusable_start
 
 
@@ -110,9 +108,7 @@ def log_likelihood(
     draws = 64 if getattr(method, "draws", None) == "auto" else None
     rng = np.random.default_rng(random_seed)
     with threads_limited(suitable_threads(parts.latent_vector.sites(values))):
-        evaluation = _prepared(
-            parts, parts.ravel(values), resolve(approximation, approximations.NAMES, Approximation, "approximation")
-        )
+        evaluation = _prepared(parts, parts.ravel(values), approximation_for(method, approximation))
         logs = np.array([_estimate(rng, method, evaluation, draws) for _ in range(repeats)])
     return _summary(logs)
 

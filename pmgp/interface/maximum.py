@@ -16,7 +16,7 @@ from scipy.optimize import OptimizeResult, minimize
 
 from pmgp.core import approximations
 from pmgp.core.adaptation.units import units
-from pmgp.core.approximations import Differentiable, ExpectationPropagation, Laplace
+from pmgp.core.approximations import Differentiable
 from pmgp.core.gaussians import Posterior
 from pmgp.core.iterative.settings import Iterative, solver_of
 from pmgp.core.marginal.evidence_gradient import evidence_gradient
@@ -33,11 +33,6 @@ from pmgp.interface.model.taking_apart import take_apart
 from pmgp.interface.observed_maximum import by_factorization, by_solutions, log_prior_of
 from pmgp.interface.steps.starts import unusable_start
 
-# The gradient holds only at the fixed point. Fits are therefore tighter than in a chain, which is exact regardless.
-TIGHT: dict[str, Differentiable] = {
-    "laplace": Laplace(tolerance=1e-12),
-    "ep": ExpectationPropagation(tolerance=1e-8, max_sweeps=200),
-}
 # Stands in for the log-density where there is none, so that the line search turns back.
 VERY_LOW = -1e25
 
@@ -174,8 +169,7 @@ def find_map(
         return _of_observations(model, observed, prior, start, solver, max_iterations, compile_kwargs, progressbar)
     if solver != "auto":
         raise ValueError(f"solver={solver!r} is for multivariate normal observations; this model has latent values")
-    method = TIGHT.get(approximation) if isinstance(approximation, str) else None
-    method = method or resolve(approximation, approximations.NAMES, Differentiable, "approximation")
+    method = resolve(approximation, approximations.TIGHT, Differentiable, "approximation")
     values = value_point(model, start)
     parts = take_apart(model, latent, values, compile_kwargs)
     parts.checks.refuse_discrete()

@@ -6,13 +6,11 @@ from typing import Any
 
 import numpy as np
 
-from pmgp.core import approximations
 from pmgp.core.approximations import Approximation
 from pmgp.core.estimators import Estimate, Estimator
 from pmgp.core.marginal.evaluation import Evaluation, Evaluator, Fitted, Indefinite, Ready
-from pmgp.core.registry import resolve
 from pmgp.interface.model.latent_gaussian import LatentGaussianModel
-from pmgp.interface.steps.chosen import chosen_estimators
+from pmgp.interface.steps.chosen import approximation_for, chosen_estimators
 from pmgp.interface.steps.matrices import NUMPY, Matrices
 
 # Default number of importance samples of an estimate: they cost little compared with a fit without a start, and with
@@ -36,9 +34,8 @@ class Estimates:
         matrices: Matrices = NUMPY,
     ) -> None:
         self.method: Any = chosen_estimators(estimator, parts, matrices)[0]
-        q = resolve(approximation, approximations.NAMES, Approximation, "approximation")
         self.model = matrices.model(parts)
-        self._evaluate = Evaluator(self.model, q)
+        self._evaluate = Evaluator(self.model, approximation_for(self.method, approximation))
         self._draws = draws if getattr(self.method, "draws", None) == "auto" else None
         self.indefinite = 0
 

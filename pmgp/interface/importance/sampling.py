@@ -15,10 +15,11 @@ import pymc as pm
 import xarray as xr
 from pymc.util import get_default_varnames
 
-from pmgp.core.approximations import Approximation
+from pmgp.core.approximations import TIGHT, Approximation
 from pmgp.core.estimators import ApproximateEvidence, Estimator
 from pmgp.core.importance import log_mean, resampled
 from pmgp.core.numerics.threads import suitable_threads, threads_limited
+from pmgp.core.registry import resolve
 from pmgp.interface.executors import Executors
 from pmgp.interface.graphs.compilation import INTERPRETED
 from pmgp.interface.importance.proper_prior import improper
@@ -26,7 +27,6 @@ from pmgp.interface.importance.proposals import proposal_at_maxima
 from pmgp.interface.importance.targets import LatentTarget, MarginalTarget, Target, in_units
 from pmgp.interface.importance.trust import FEWEST, WORTH_EACH, Trust
 from pmgp.interface.importance.weighing import Weighing
-from pmgp.interface.maximum import TIGHT
 from pmgp.interface.model.observed_normal import gaussian_observations
 from pmgp.interface.steps.matrices import NUMPY, Matrices, matrices_of
 from pmgp.interface.steps.shared import share
@@ -203,7 +203,7 @@ def target_of(
     if observed is not None and latent is None:
         return MarginalTarget(model, observed, compile_kwargs, matrices)
     parts = share(model, latent, compile_kwargs=compile_kwargs, given_theta=False).parts
-    smooth: Any = TIGHT.get(approximation, approximation) if isinstance(approximation, str) else approximation
+    smooth = resolve(approximation, TIGHT, Approximation, "approximation")
     return LatentTarget(parts, smooth, estimator, approximation, matrices)
 
 

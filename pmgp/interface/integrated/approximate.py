@@ -14,7 +14,7 @@ from pmgp.core.registry import resolve
 from pmgp.interface.importance.theta_draws import transformed
 from pmgp.interface.integrated.model_copy import copied
 from pmgp.interface.integrated.operation import ApproximateEvidence, LogEvidence
-from pmgp.interface.maximum import TIGHT, Objective
+from pmgp.interface.maximum import Objective
 from pmgp.interface.model.latent_gaussian import find_latent
 from pmgp.interface.model.missing import hyperparameters
 from pmgp.interface.model.taking_apart import take_apart
@@ -78,8 +78,7 @@ def approximate(
     ['f', 'lengthscale', 'variance']
     """
     model = pm.modelcontext(model)
-    method = TIGHT.get(approximation) if isinstance(approximation, str) else None
-    method = method or resolve(approximation, approximations.NAMES, Differentiable, "approximation")
+    method = resolve(approximation, approximations.TIGHT, Differentiable, "approximation")
     f = find_latent(model, latent)
     # The functions are compiled for a copy, so that later changes of the data do not reach them.
     own = copied(model)

@@ -7,7 +7,7 @@ from typing import cast
 
 from pmgp.core import approximations, estimators
 from pmgp.core.approximations import Approximation, ExpectationPropagation, Laplace
-from pmgp.core.estimators import Estimator, ImportanceSampling, OrthantSampling, SequentialSampling
+from pmgp.core.estimators import ApproximateEvidence, Estimator, ImportanceSampling, OrthantSampling, SequentialSampling
 from pmgp.core.estimators.base import Demanding, Priced
 from pmgp.core.likelihoods.base import Divisible
 from pmgp.core.markov import PathSampling
@@ -23,6 +23,12 @@ def chosen_approximation(given: Approximation | str, model: LatentGaussianModel)
     if isinstance(given, str) and given == "auto":
         return ExpectationPropagation() if model.sites_known else Laplace()
     return resolve(given, {"auto": ExpectationPropagation, **approximations.NAMES}, Approximation, "approximation")
+
+
+def approximation_for(estimator: Estimator, given: Approximation | str) -> Approximation:
+    """Return the requested approximation, by name a tight one where its own evidence is the result."""
+    names = approximations.TIGHT if isinstance(estimator, ApproximateEvidence) else approximations.NAMES
+    return resolve(given, names, Approximation, "approximation")
 
 
 def chosen_estimators(
