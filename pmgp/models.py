@@ -47,6 +47,8 @@ _COVARIANCES = {
     "matern32": pm.gp.cov.Matern32,
     "matern52": pm.gp.cov.Matern52,
 }
+# Measurements that differ by less, relative to their size, are the same number.
+ROUNDING = 1e-12
 _DISTRIBUTIONS = {"probit": BernoulliProbit, "logit": BernoulliLogit}
 
 KERNELS = tuple(_COVARIANCES)
@@ -349,7 +351,7 @@ def regression(X: ArrayLike, y: ArrayLike, kernel: str = "rbf", feature_names: S
     if not np.isfinite(y).all():
         raise ValueError(f"measurements must be finite, but y contains {y[~np.isfinite(y)][0]}")
     spread = float(y.std())
-    if not spread > 0.0:
+    if not np.ptp(y) > ROUNDING * np.abs(y).max():
         raise ValueError(f"all measurements are {y[0]:g}, so there is nothing to learn")
     with pm.Model(coords=_coords(X, feature_names)) as model:
         correlation = _correlation(kernel, X.shape[1])
@@ -419,6 +421,8 @@ def _observed(
 ) -> None:
     """Observe y with a distribution of the process at the inputs and of parameters; within a model."""
     moments = {"mean_func": mean_func or pm.gp.mean.Zero(), "cov_func": cov_func}
+    if in_time and inducing is not None:
+        raise ValueError("in_time=True makes an exact model of a series: leave out inducing")
     if in_time:
         f = Markov(**moments).prior("f", X=X, dims="observation")
         distribution("y", f, *parameters, observed=y, dims="observation")

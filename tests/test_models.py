@@ -97,6 +97,7 @@ def test_only_f_and_the_hyperparameters_are_free(data):
         ({"y": np.full(N, np.nan)}, "contains nan"),
         ({"feature_names": ["a", "b"]}, "3 different names"),
         ({"feature_names": ["a", "b", "a"]}, "3 different names"),
+        ({"in_time": True, "inducing": np.zeros((2, D))}, "leave out inducing"),
     ],
 )
 def test_bad_arguments_are_refused(data, change, message):
@@ -305,6 +306,7 @@ def test_joint_density_of_measurements(data):
     ("change", "message"),
     [
         ({"y": np.full(N, 2.5)}, "all measurements are 2.5"),
+        ({"y": np.array([0.1 + 0.2, *[0.3] * (N - 1)])}, "all measurements are 0.3"),
         ({"y": np.append(MEASURED[1:], np.nan)}, "measurements must be finite, but y contains nan"),
         ({"y": np.ma.masked_array(MEASURED, np.arange(N) == 2)}, "y has masked values, 1 of 8, the first in row 2"),
         ({"y": MEASURED[1:]}, "one measurement for each of the 8 rows"),

@@ -67,6 +67,8 @@ def test_auc_without_scikit_learn_says_what_to_install(monkeypatch):
         ([0, 1], [0.1, np.nan], "between 0 and 1"),
         ([0, 1], [0.1], "shapes"),
         ([], [], "at least 1"),
+        (np.ma.masked_array([0, 1], [False, True]), [0.1, 0.2], "y has masked values, 1 of 2, the first in row 1"),
+        ([0, 1], np.ma.masked_array([0.1, 0.2], [True, False]), "probability has masked values"),
     ],
 )
 @pytest.mark.parametrize("score", [scores.accuracy, scores.log_loss, scores.brier_score, scores.area_under_curve])
@@ -181,6 +183,7 @@ def test_the_ranked_probability_score_prefers_the_neighbor():
         ([0], [[0.5, 0.4]], "sum to 1"),
         ([0], [[1.2, -0.2]], "must not be negative"),
         ([0], [[np.nan, 1.0]], "must not be negative"),
+        (np.ma.masked_array([0, 1], [False, True]), PROBABILITIES[:2], "y has masked values"),
     ],
 )
 @pytest.mark.parametrize(
@@ -239,6 +242,14 @@ def test_the_least_certain_points_are_left_undecided_first():
 
 
 # Counts.
+
+
+def test_masked_counts_are_refused():
+    masked = np.ma.masked_array([1, 2, 900], [False, False, True])
+    with pytest.raises(ValueError, match="y has masked values, 1 of 3, the first in row 2"):
+        counts.summarize(masked, [1.0, 2.0, 3.0], [-1.0, -2.0, -3.0])
+    with pytest.raises(ValueError, match="y has masked values"):
+        counts.PredictedCounts.log_normal(np.zeros(3), np.ones(3)).log_density(masked)
 
 
 def test_scores_of_counts_by_hand():

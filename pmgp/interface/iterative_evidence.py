@@ -129,8 +129,8 @@ class IterativeDensity:
         self._y = np.asarray(y, dtype=float)
         if self._y.size < 2:
             raise ModelError(
-                "one observation is too few for iterative solvers: use pmgp.marginal.log_likelihood, or solver='cholesky'"
-                " in pmgp.find_map"
+                "one observation is too few for iterative solvers: use pmgp.marginal.log_likelihood, or "
+                "solver='cholesky' in pmgp.find_map"
             )
         self.rank = suitable_rank(self._given_rank, len(y))
 

@@ -1,6 +1,6 @@
 """Scores of predictions: two classes here, several in `classes`, ordered ones in `ordinal`, counts in `counts`.
 
-May import: nothing else of the package.
+May import: core.numerics.
 """
 
 from pmgp.scores import classes, counts, ordinal

@@ -13,6 +13,8 @@ from numpy.typing import ArrayLike, NDArray
 from scipy.special import logsumexp, wrightomega
 from scipy.stats import norm, poisson
 
+from pmgp.core.numerics.arrays import refuse_masked
+
 N_RATES = 500
 """Number of rates that represent a log-normal distribution."""
 REACH, N_STEPS = 20.0, 161
@@ -113,6 +115,7 @@ class PredictedCounts:
         return np.asarray(poisson.cdf(self._counts(y), self.rates)).mean(axis=0)
 
     def _counts(self, y: ArrayLike) -> NDArray[np.float64]:
+        refuse_masked("y", y)
         counts = np.asarray(y)
         if counts.shape != self.rates.shape[1:]:
             raise ValueError(f"y must have the shape {self.rates.shape[1:]} of the predictions, not {counts.shape}")
@@ -156,7 +159,7 @@ def summarize(y: ArrayLike, mean: ArrayLike, log_density: ArrayLike) -> dict[str
     Raises
     ------
     ValueError
-        If the lengths differ, there are no points, or a mean is not finite.
+        If the lengths differ, there are no points, a mean is not finite, or values are masked.
     ImportError
         If scikit-learn is not installed.
 
@@ -172,6 +175,8 @@ def summarize(y: ArrayLike, mean: ArrayLike, log_density: ArrayLike) -> dict[str
         from sklearn.metrics import mean_absolute_error, root_mean_squared_error
     except ImportError as error:
         raise ImportError('scores of counts need scikit-learn: pip install "pmgp[data]"') from error
+    for name, values in {"y": y, "mean": mean, "log_density": log_density}.items():
+        refuse_masked(name, values)
     if np.shape(y) != np.shape(log_density):
         raise ValueError(
             f"y and log_density must have equal lengths; their shapes are {np.shape(y)} and {np.shape(log_density)}"

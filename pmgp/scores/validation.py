@@ -5,6 +5,8 @@ from __future__ import annotations
 import numpy as np
 from numpy.typing import ArrayLike, NDArray
 
+from pmgp.core.numerics.arrays import refuse_masked
+
 ROUNDING = 1e-6
 """Largest deviation from 1 of the sum of probabilities."""
 
@@ -13,6 +15,8 @@ def categories_and_probabilities(
     y: ArrayLike, probabilities: ArrayLike
 ) -> tuple[NDArray[np.int64], NDArray[np.float64]]:
     """Return both as arrays of shapes (n,) and (n, r), after checking them."""
+    refuse_masked("y", y)
+    refuse_masked("probabilities", probabilities)
     y, probabilities = np.asarray(y), np.asarray(probabilities, dtype=np.float64)
     if y.ndim != 1 or not y.size or probabilities.ndim != 2 or len(y) != len(probabilities):
         raise ValueError(
@@ -30,6 +34,8 @@ def categories_and_probabilities(
 
 def labels_and_probabilities(y: ArrayLike, probability: ArrayLike) -> tuple[NDArray[np.int64], NDArray[np.float64]]:
     """Return labels 0 and 1 and probabilities of label 1 as arrays of shape (n,), after checking them."""
+    refuse_masked("y", y)
+    refuse_masked("probability", probability)
     y = np.asarray(y)
     probability = np.asarray(probability, dtype=np.float64)
     if y.ndim != 1 or not y.size or y.shape != probability.shape:

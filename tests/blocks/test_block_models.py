@@ -178,7 +178,7 @@ def test_data_that_are_no_classes_are_named():
 
 
 def test_indicators_are_named():
-    message = re.escape("labels of classes must be a vector, not of shape (8, 3); for indicators")
+    message = re.escape("labels of classes must be a vector, not of shape (8, 3): for indicators")
     with pm.Model(), pytest.raises(ValueError, match=message):
         pmgp.MultinomialLogit("y", processes(), observed=np.eye(3, dtype=int)[LABELS])
 

@@ -241,18 +241,23 @@ def test_points_on_the_lower_edge_are_in_the_first_cells():
     np.testing.assert_array_equal(lattice.counts([[-5.0, -4.9]])[lattice.interior], [1, 0, 0, 0, 0, 0])
 
 
-@pytest.mark.parametrize("point", [[0.4, 0.1], [-0.2, 0.1], [np.nan, 0.1]])
+@pytest.mark.parametrize("point", [[0.4, 0.1], [-0.2, 0.1]])
 def test_points_outside_the_lattice_are_named(point):
     with pytest.raises(ValueError, match=r"1 of the 2 points lie outside the lattice, the first at \["):
         pmgp.gp.Lattice((3, 2), spacing=0.1).counts([[0.1, 0.1], point])
 
 
+MASKED = np.ma.masked_array([[0.5, 0.5], [9.0, 9.0], [1.5, 0.5]], [[False] * 2, [True] * 2, [False] * 2])
 SIDE = np.array([[1.0, -1.0], [-1.0, 1.0]])
 REFUSED = {
     "both": (lambda: on(range=2.0), "either a lengthscale or a range"),
     "outside": (lambda: on(X=POINTS + 9.0), "9 of the 9 points lie outside"),
     "coordinates": (lambda: on(X=POINTS[:, :1]), "two coordinates"),
     "weights": (lambda: on(pmgp.gp.Mesh([1.0, 1.0], SIDE), X=POINTS), r"sparse \(k, 2\) array"),
+    "outside the mesh": (
+        lambda: on(pmgp.gp.Mesh([1.0, 1.0], SIDE), X=sparse.csr_array([[0.5, 0.5], [0.0, 0.0], [np.nan, 1.0]])),
+        "row 1 of X has weights that are zero or not finite, as 2 of 3 rows do",
+    ),
     "shapes": (lambda: pmgp.gp.Mesh([1.0, 1.0, 1.0], SIDE), "a row and a column for each node"),
     "areas": (lambda: pmgp.gp.Mesh([1.0, 0.0], SIDE), "1 of the 2 row sums of C are not positive"),
     "symmetry": (lambda: pmgp.gp.Mesh([1.0, 1.0], SIDE + np.eye(2, k=1)), "not symmetric"),
@@ -260,7 +265,14 @@ REFUSED = {
     "indefinite": (lambda: pmgp.gp.Mesh([1.0, 1.0], np.abs(SIDE) + np.eye(2, k=1) + np.eye(2, k=-1)), "semi-definite;"),
     "no number": (lambda: pmgp.gp.Mesh([1.0, 1.0], np.nan * SIDE), "4 elements of G are not finite"),
     "spacing": (lambda: pmgp.gp.Lattice((2, 2), spacing=0.0), "spacing must be positive"),
-    "cells": (lambda: pmgp.gp.Lattice((0, 2)), "a lattice needs at least one row"),
+    "cells": (lambda: pmgp.gp.Lattice((0, 2)), "one row and one column at least, not \\(0, 2\\)"),
+    "one number": (lambda: pmgp.gp.Lattice(4), "two whole numbers of cells, one row and one column at least, not 4"),
+    "half a cell": (lambda: pmgp.gp.Lattice((4, 4), border=2.5), "must be a number of cells, 0 or more, not 2.5"),
+    "width": (lambda: pmgp.gp.Lattice.around(POINTS, 0.5, -1.0), "border must be 0 or more, not -1.0"),
+    "masked points": (lambda: pmgp.gp.Lattice((4, 4)).counts(MASKED), "points has masked values, 2 of 6, .* in row 1"),
+    "masked around": (lambda: pmgp.gp.Lattice.around(MASKED, 0.5, 1.0), "points has masked values"),
+    "no point": (lambda: pmgp.gp.Lattice((4, 4)).at([[1.0, 1.0], [np.nan, 1.0]]), "1 of the 2 points are not finite"),
+    "one point": (lambda: pmgp.gp.Lattice((4, 4)).counts([1.0, 2.0]), "in the shape \\(k, 2\\), not \\(2,\\)"),
     "several": (lambda: on(lengthscale=np.ones(2)), "must be scalars, not of shape"),
 }
 

@@ -104,6 +104,9 @@ def test_advice_follows_the_trace():
     assert "Use about 9 inducing inputs" in str(found)
     assert traces[found.enough - 1] <= 0.025 * 25.0 < traces[found.enough - 2]
     assert found.shifts == {"a": 2.0}
+    poor = diagnosis_of(penalties=penalties, trace=2500.0, traces=traces, inducing=3, **settings)
+    assert poor.enough == 2
+    assert "Use about 2 inducing inputs, placed better, as by pmgp.gp.select_inducing, and check again" in str(poor)
     none = diagnosis_of(penalties=penalties, trace=25.0, traces=traces[:4], inducing=3, **settings)
     assert none.enough is none.advised is None
     assert "more than 12 inducing inputs" in str(none)

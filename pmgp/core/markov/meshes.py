@@ -10,6 +10,8 @@ import numpy as np
 from scipy import sparse
 from scipy.sparse.linalg import splu
 
+from pmgp.core.numerics.arrays import refuse_masked
+
 # Points that are this near to an edge, in cells, are on it.
 NEAR = 1e-6
 
@@ -69,14 +71,22 @@ class Mesh:
         Raises
         ------
         ValueError
-            For anything but a sparse array with one column for each node.
+            For anything but a sparse array with one column for each node, for weights that are not finite, and for
+            points without weights, which are those outside the mesh.
         """
         if not hasattr(points, "tocsr") or points.shape[1] != self.size:
             raise ValueError(
                 f"for a mesh, X must be a sparse (k, {self.size}) array with the weights of the nodes for each point, "
                 "as returned by fmesher, for example"
             )
-        return points.tocsr()
+        weights = points.tocsr()
+        bad = ~np.isfinite(weights.sum(axis=1)) | (abs(weights).sum(axis=1) == 0.0)
+        if bad.any():
+            raise ValueError(
+                f"row {np.flatnonzero(bad)[0]} of X has weights that are zero or not finite, as {bad.sum()} of "
+                f"{len(bad)} rows do: these points lie outside the mesh"
+            )
+        return weights
 
 
 @dataclass(frozen=True, eq=False)
@@ -100,7 +110,8 @@ class Lattice:
     Raises
     ------
     ValueError
-        For a shape without cells, a negative border, and a spacing that is not positive and finite.
+        For a shape that is not two whole numbers of 1 or more, a border that is not a whole number of 0 or more, and a
+        spacing that is not positive and finite.
 
     Examples
     --------
@@ -117,11 +128,12 @@ class Lattice:
 
     def __post_init__(self) -> None:
         spacing = np.broadcast_to(np.asarray(self.spacing, dtype=float), 2)
-        if min(self.shape) < 1 or self.border < 0:
+        if np.shape(self.shape) != (2,) or not all(_whole(number, 1) for number in self.shape):
             raise ValueError(
-                f"a lattice needs at least one row and one column of cells, not {self.shape}, and a border of 0 or "
-                f"more, not {self.border}"
+                f"a lattice needs two whole numbers of cells, one row and one column at least, not {self.shape}"
             )
+        if not _whole(self.border, 0):
+            raise ValueError(f"the border must be a number of cells, 0 or more, not {self.border}")
         if not (np.isfinite(spacing).all() and (spacing > 0.0).all()):
             raise ValueError(f"spacing must be positive, not {self.spacing!r}")
         object.__setattr__(self, "spacing", spacing)
@@ -138,6 +150,11 @@ class Lattice:
         border : float
             Width of the border, in the units of the points.
 
+        Raises
+        ------
+        ValueError
+            For points that are masked, not finite, or without two coordinates, and for a negative border.
+
         Examples
         --------
         >>> import numpy as np, pmgp
@@ -145,7 +162,9 @@ class Lattice:
         >>> pmgp.gp.Lattice.around(points, spacing=0.5, border=3.0).border
         6
         """
-        points, spacing = np.asarray(points, dtype=float), np.broadcast_to(np.asarray(spacing, dtype=float), 2)
+        points, spacing = _points(points), np.broadcast_to(np.asarray(spacing, dtype=float), 2)
+        if not border >= 0.0:
+            raise ValueError(f"border must be 0 or more, not {border}")
         low, high = points.min(axis=0), points.max(axis=0)
         cells = np.maximum(np.ceil((high - low) / spacing), 1.0)
         origin = 0.5 * (low + high - cells * spacing)
@@ -203,11 +222,9 @@ class Lattice:
         Raises
         ------
         ValueError
-            For points outside the rectangle that the centers span.
+            For points outside the rectangle that the centers span, and for points that are masked or not finite.
         """
-        points = np.asarray(points, dtype=float)
-        if points.ndim != 2 or points.shape[1] != 2:
-            raise ValueError(f"points must have two coordinates, in the shape (k, 2), not {points.shape}")
+        points = _points(points)
         place = (points - self._first) / self.spacing
         last = np.asarray(self.extended) - 1
         outside = ~((place >= -1e-9) & (place <= last + 1e-9)).all(axis=1)
@@ -238,10 +255,10 @@ class Lattice:
         Raises
         ------
         ValueError
-            For points that are not finite or outside the lattice.
+            For points that are masked, not finite, or outside the lattice.
         """
-        points = np.asarray(points, dtype=float)
-        position = np.nan_to_num((points - self._first) / self.spacing + 0.5, nan=-1.0)
+        points = _points(points)
+        position = (points - self._first) / self.spacing + 0.5
         first, last = self.border, np.add(self.border, self.shape)
         # Rounding may have moved points that are on an edge.
         place = np.where(np.abs(position - last) <= NEAR, last - 1, np.floor(position))
@@ -254,6 +271,22 @@ class Lattice:
             )
         place = place.astype(int)
         return np.bincount(place[:, 0] * self.extended[1] + place[:, 1], minlength=self.size)
+
+
+def _whole(number: Any, least: int) -> bool:
+    return isinstance(number, int | np.integer) and bool(number >= least)
+
+
+def _points(points: Any) -> np.ndarray:
+    """Return points as a (k, 2) array of finite numbers."""
+    refuse_masked("points", points)
+    points = np.asarray(points, dtype=float)
+    if points.ndim != 2 or points.shape[1] != 2:
+        raise ValueError(f"points must have two coordinates, in the shape (k, 2), not {points.shape}")
+    wrong = np.flatnonzero(~np.isfinite(points).all(axis=1))
+    if wrong.size:
+        raise ValueError(f"{wrong.size} of the {len(points)} points are not finite, the first in row {wrong[0]}")
+    return points
 
 
 def _refuse_areas(areas: np.ndarray) -> None:

@@ -90,8 +90,9 @@ class MultinomialLogit(Discrete):
         if labels is not None and number is not None:
             if labels.ndim > 1:
                 raise ValueError(
-                    f"labels of classes must be a vector, not of shape {labels.shape}; for indicators, one row "
-                    "for each label, give np.argmax(observed, axis=1)"
+                    f"labels of classes must be a vector, not of shape {labels.shape}: for indicators, one row for "
+                    "each label, give np.argmax(observed, axis=1); for counts of several trials, use "
+                    "pm.Multinomial(name, n=trials, p=pm.math.softmax(f, axis=-1), observed=counts)"
                 )
             check_class_counts(labels, number)
         return super().__new__(cls, name, parameter, **kwargs)

@@ -90,9 +90,10 @@ class Diagnosis(NamedTuple):
                 f"With {needed} inducing inputs for {self.points} points, nothing would be saved: use the exact chain, "
                 "pmgp.PseudoMarginal on gp.exact_model()."
             )
+        placed = self.enough is not None and self.enough <= self.inducing
+        better = ", placed better, as by pmgp.gp.select_inducing," if placed else ","
         return (
-            f"Use {needed} inducing inputs, from pmgp.gp.select_inducing, and check again: with few of them the penalty "
-            "may be underestimated."
+            f"Use {needed} inducing inputs{better} and check again: with few of them the penalty may be underestimated."
         )
 
 
