@@ -159,10 +159,11 @@ def test_the_users_mode_is_kept():
     assert compiled(at) == pytest.approx(model.compile_logp(mode="FAST_COMPILE")(theta.unravel(at)), rel=1e-10)
 
 
-def correlated() -> tuple[ThetaPrior, ThetaVector, pm.Model]:
-    """Return the prior of a covariance matrix and of forty coefficients."""
+def prior_of_many(matrix: bool = True) -> tuple[ThetaPrior, ThetaVector, pm.Model]:
+    """Return the prior of forty coefficients, and of a covariance matrix, which Numba compiles for ten seconds."""
     with pm.Model() as model:
-        pm.LKJCholeskyCov("chol", n=3, eta=2.0, sd_dist=pm.Exponential.dist(1.0))
+        if matrix:
+            pm.LKJCholeskyCov("chol", n=3, eta=2.0, sd_dist=pm.Exponential.dist(1.0))
         pm.Normal("long", np.linspace(-1.0, 1.0, 40), 1.0)
     theta = ThetaVector(model.value_vars, model.initial_point(), Compiler())
     return ThetaPrior(model.logp(sum=False), theta), theta, model
@@ -170,7 +171,7 @@ def correlated() -> tuple[ThetaPrior, ThetaVector, pm.Model]:
 
 @pytest.mark.full
 def test_matrices_and_long_vectors_are_calls_of_numpy():
-    by_arrays, theta, model = correlated()
+    by_arrays, theta, model = prior_of_many()
     assert isinstance(by_arrays._function, NumpyFunction)
     logp, dlogp = model.compile_logp(mode=INTERPRETED), model.compile_dlogp(mode=INTERPRETED)
     rng, copy = np.random.default_rng(0), pickle.loads(pickle.dumps(by_arrays))
@@ -185,8 +186,9 @@ def test_matrices_and_long_vectors_are_calls_of_numpy():
 @pytest.mark.full
 def test_values_of_numpy_that_differ_from_pytensors_are_not_taken(monkeypatch):
     right = NumpyFunction.__call__
+    assert isinstance(prior_of_many(matrix=False)[0]._function, NumpyFunction)
     monkeypatch.setattr(NumpyFunction, "__call__", lambda self, *at: [1e-3 + value for value in right(self, *at)])
-    by_arrays, theta, model = correlated()
+    by_arrays, theta, model = prior_of_many(matrix=False)
     assert not isinstance(by_arrays._function, NumpyFunction)
     at = np.full(theta.dimension, 0.1)
     np.testing.assert_allclose(

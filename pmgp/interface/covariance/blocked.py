@@ -14,7 +14,6 @@ from typing import Any
 
 import numpy as np
 import pytensor.tensor as pt
-from pytensor.graph.rewriting.utils import rewrite_graph
 from pytensor.graph.traversal import ancestors
 from pytensor.tensor.variable import TensorVariable
 
@@ -24,8 +23,9 @@ from pmgp.interface.covariance.packed import elementwise, packed, unpack
 from pmgp.interface.covariance.program import Instruction, Program
 from pmgp.interface.covariance.pullback import Pullback, Weighted, differentiable, of_pairs, of_symmetric
 from pmgp.interface.covariance.rows import ValuesOfRows
-from pmgp.interface.graphs.compilation import ONLY_FOR_C, SIMPLER, CompiledOnRequest, Compiler
+from pmgp.interface.graphs.compilation import CompiledOnRequest, Compiler
 from pmgp.interface.graphs.numpy_graph import UnsupportedGraphError
+from pmgp.interface.graphs.rewriting import rewrite
 from pmgp.interface.graphs.theta_function import NumpyFunction, ThetaFunction, simplified
 
 
@@ -43,8 +43,7 @@ class BlockedCovariance:
         compile_function: Compiler,
         keeping: bool = True,
     ) -> None:
-        graphs = rewrite_graph([mean, covariance], include=SIMPLER, exclude=ONLY_FOR_C, clone=True)
-        mean, covariance = graphs
+        mean, covariance = rewrite([mean, covariance], clone=True)
         program = Program(covariance, theta if keeping else None)
         self._whole_code = program.code
         self._code, self._last_diagonals = _without_last_diagonals(program.code)
@@ -215,7 +214,7 @@ def last_diagonals(covariance: TensorVariable) -> TensorVariable | None:
     UnsupportedGraphError
         If the graph has no form with parts.
     """
-    program = Program(rewrite_graph(covariance, include=SIMPLER, exclude=ONLY_FOR_C, clone=True))
+    program = Program(*rewrite([covariance], clone=True))
     _, last = _without_last_diagonals(program.code)
     return pt.add(*[program.diagonals[step.place] for step in last], 0.0) if last else None
 

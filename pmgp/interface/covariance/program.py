@@ -13,7 +13,6 @@ import numpy as np
 import pytensor.scalar as ps
 import pytensor.tensor as pt
 from pytensor.graph.basic import Constant
-from pytensor.graph.rewriting.utils import rewrite_graph
 from pytensor.tensor.basic import ARange, Eye
 from pytensor.tensor.elemwise import Elemwise
 from pytensor.tensor.math import Dot
@@ -22,6 +21,7 @@ from pytensor.tensor.variable import TensorVariable
 
 from pmgp.interface.covariance.separated import scalar_of, separated
 from pmgp.interface.graphs.numpy_operations import UnsupportedGraphError, numpy_function
+from pmgp.interface.graphs.rewriting import rewrite
 
 # The largest number of matrices of distances that are kept.
 KEPT = 2
@@ -262,7 +262,7 @@ def _diagonal_of(variable: TensorVariable) -> TensorVariable | None:
         if not isinstance(offset, Constant) or offset.data != 0:
             return None
         # The size is usually that of a matrix, which should not be computed only to find its size.
-        return pt.ones(rewrite_graph(size, include=("ShapeOpt", "canonicalize"), clone=True))
+        return pt.ones(*rewrite([size], ("ShapeOpt", "canonicalize"), clone=True))
     if isinstance(node.op, Elemwise) and node.op.scalar_op == ps.mul:
         scalars = [other for other in node.inputs if all(other.type.broadcastable)]
         others = [other for other in node.inputs if not all(other.type.broadcastable)]

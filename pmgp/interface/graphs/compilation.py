@@ -26,6 +26,8 @@ from pytensor.link.vm import VMLinker
 from pytensor.tensor.elemwise import CAReduce, Elemwise
 from pytensor.tensor.variable import TensorVariable
 
+from pmgp.interface.graphs.rewriting import ONLY_FOR_C
+
 # A child of PyMC's logger, so that messages appear as PyMC's own do.
 logger = logging.getLogger("pymc.pmgp")
 
@@ -60,10 +62,6 @@ def _clipped(fgraph: Any, node: Any) -> list[Any] | None:
     return [pt.switch(x < least, least, pt.minimum(x, most)).astype(node.outputs[0].dtype)]
 
 
-SIMPLER = ("canonicalize", "stabilize", "specialize")
-# Operations that C would compute. Looking for them, PyTensor begins a C compiler to search for BLAS, which takes time,
-# and warns if it finds none.
-ONLY_FOR_C = ("cxx_only",)
 MOST_TERMS = 31
 # A position among PyTensor's rewrites, some of which look for softmax and introduce it.
 AFTER_SPECIALIZATION = 48.0

@@ -15,12 +15,11 @@ import pytensor.tensor as pt
 from pytensor.graph.basic import Apply
 from pytensor.graph.op import Op
 from pytensor.graph.rewriting.basic import in2out, node_rewriter
-from pytensor.graph.rewriting.utils import rewrite_graph
 from pytensor.tensor.elemwise import CAReduce, Elemwise
 from pytensor.tensor.variable import TensorVariable
 
-from pmgp.interface.graphs.compilation import ONLY_FOR_C
 from pmgp.interface.graphs.remembered import remembered
+from pmgp.interface.graphs.rewriting import rewrite, rewrite_by
 
 INCLUDED = ("merge", "canonicalize", "local_check_parameter_to_ninf_switch", "stabilize", "specialize")
 # These look for properties of matrices, such as symmetry; they take a sixth of the time and gain nothing here.
@@ -38,11 +37,11 @@ def rewritten(outputs: list[TensorVariable], *, rearranged: bool) -> list[Tensor
 
     If they may be `rearranged`, sums and products are taken in another order, which changes the last digits.
     """
-    outputs = rewrite_graph(outputs, include=INCLUDED, exclude=(*EXCLUDED, *ONLY_FOR_C))
+    outputs = rewrite(outputs, INCLUDED, EXCLUDED)
     if not rearranged:
         return outputs
     own = in2out(_shared_products, _sums_of_squares, _rank_one)
-    return rewrite_graph(rewrite_graph(outputs, include=(), custom_rewrite=own), include=("merge",))
+    return rewrite(rewrite_by(own, outputs), ("merge",))
 
 
 class ColumnSquares(Op):

@@ -6,7 +6,6 @@ from collections.abc import Sequence
 from typing import Any
 
 import numpy as np
-from pytensor.graph.rewriting.utils import rewrite_graph
 from pytensor.graph.traversal import ancestors
 from pytensor.tensor.basic import ScalarFromTensor, TensorFromScalar
 from pytensor.tensor.elemwise import DimShuffle
@@ -14,10 +13,11 @@ from pytensor.tensor.shape import Reshape, SpecifyShape
 from pytensor.tensor.subtensor import Subtensor
 from pytensor.tensor.variable import TensorVariable
 
-from pmgp.interface.graphs.compilation import ONLY_FOR_C, SIMPLER, Compiler
+from pmgp.interface.graphs.compilation import Compiler
 from pmgp.interface.graphs.numpy_graph import NumpyGraph
 from pmgp.interface.graphs.numpy_operations import UnsupportedGraphError
 from pmgp.interface.graphs.remembered import remembered
+from pmgp.interface.graphs.rewriting import SIMPLER, rewrite
 
 # Operations whose results share memory with their inputs.
 VIEWS = (DimShuffle, Subtensor, Reshape, SpecifyShape, ScalarFromTensor, TensorFromScalar)
@@ -27,11 +27,7 @@ REMEMBERED = 2
 @remembered
 def simplified(outputs: list[TensorVariable], *, exclude: tuple[str, ...] = ()) -> list[TensorVariable]:
     """Return equivalent graphs of few and accurate operations, not fused, in which none is repeated."""
-    return rewrite_graph(
-        outputs,
-        include=(*SIMPLER, "merge"),
-        exclude=("local_pow_to_nested_squaring", *ONLY_FOR_C, *exclude),
-    )
+    return rewrite(outputs, (*SIMPLER, "merge"), ("local_pow_to_nested_squaring", *exclude))
 
 
 class ThetaFunction:

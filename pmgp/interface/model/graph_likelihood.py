@@ -12,7 +12,6 @@ import pytensor.tensor as pt
 from pymc.logprob.utils import local_check_parameter_to_ninf_switch
 from pytensor.graph.replace import vectorize_graph
 from pytensor.graph.rewriting.basic import in2out
-from pytensor.graph.rewriting.utils import rewrite_graph
 from pytensor.tensor.rewriting.special import local_log_add_exp, local_log_sum_exp
 from pytensor.tensor.variable import TensorVariable
 
@@ -21,6 +20,7 @@ from pmgp.core.likelihoods.blocks import BlockMoments
 from pmgp.core.numerics.block_matrices import BlockMatrix, DenseBlocks, flat, stacked
 from pmgp.core.numerics.quadrature import SITES, TiltedMoments, tilted_moments, tilted_moments_in_parts
 from pmgp.interface.graphs.compilation import CompiledOnRequest
+from pmgp.interface.graphs.rewriting import rewrite_by
 from pmgp.interface.graphs.unrolling import NotElementwiseError, elementwise
 from pmgp.interface.model.likelihood_terms import LikelihoodTerms
 from pmgp.interface.model.theta_vector import ThetaVector
@@ -242,7 +242,7 @@ def _all_same(
 def _elementwise_or_none(term: TensorVariable, latent: TensorVariable) -> TensorVariable | None:
     try:
         # These patterns get their stable form here, so that nothing needs to look for them after unrolling.
-        return elementwise(rewrite_graph(term, include=(), custom_rewrite=LOGS_OF_SUMS, clone=True), latent)
+        return elementwise(rewrite_by(LOGS_OF_SUMS, [term], clone=True)[0], latent)
     except NotElementwiseError:
         return None
 
@@ -266,4 +266,4 @@ def _independent_rows(term: TensorVariable) -> TensorVariable:
     PyTensor checks a parameter that depends on f for all rows of f together, so one draw outside the parameter's
     domain would make every draw impossible.
     """
-    return rewrite_graph(term, include=(), custom_rewrite=CHECKS_AS_SWITCHES, clone=True)
+    return rewrite_by(CHECKS_AS_SWITCHES, [term], clone=True)[0]

@@ -10,15 +10,15 @@ import numpy as np
 import pymc as pm
 import pytensor.tensor as pt
 from pytensor.graph.basic import equal_computations
-from pytensor.graph.rewriting.utils import rewrite_graph
 from pytensor.tensor.variable import TensorVariable
 
 from pmgp.core.gaussians import BlockPrior, DensePrior
 from pmgp.core.likelihoods.checks import marked_rows
 from pmgp.interface.covariance.blocked import BlockedCovariance
 from pmgp.interface.covariance.distances import centered
-from pmgp.interface.graphs.compilation import ONLY_FOR_C, CompiledWhenCalled
+from pmgp.interface.graphs.compilation import CompiledWhenCalled
 from pmgp.interface.graphs.numpy_operations import UnsupportedGraphError
+from pmgp.interface.graphs.rewriting import rewrite
 from pmgp.interface.model.checks import refuse_infinite_inputs
 from pmgp.interface.model.comparison import same_values
 from pmgp.interface.model.latent_vector import LatentVector
@@ -206,4 +206,4 @@ def _row(parameter: TensorVariable, row: int | None, dimensions: int) -> TensorV
         return parameter
     if parameter.type.shape[0] == 1:
         return parameter[0]
-    return rewrite_graph(parameter[row], include=("canonicalize", "specialize"), exclude=ONLY_FOR_C, clone=True)
+    return rewrite([parameter[row]], ("canonicalize", "specialize"), clone=True)[0]

@@ -10,13 +10,12 @@ from collections.abc import Callable
 from typing import Protocol
 
 import numpy as np
-from pytensor.graph.rewriting.utils import rewrite_graph
 from pytensor.tensor.variable import TensorVariable
 
 from pmgp.interface.covariance.executor import MomentParts, by_kind
 from pmgp.interface.covariance.program import Program
-from pmgp.interface.graphs.compilation import ONLY_FOR_C, SIMPLER
 from pmgp.interface.graphs.numpy_operations import UnsupportedGraphError
+from pmgp.interface.graphs.rewriting import rewrite
 
 # Relative to the largest covariance: less than a jitter, and more than rounding where inputs are up to several
 # thousand length-scales away from zero.
@@ -119,7 +118,7 @@ class PartialMoments:
     whole = False
 
     def __init__(self, mean: TensorVariable, covariance: TensorVariable, compile_function: Compile) -> None:
-        mean, covariance = rewrite_graph([mean, covariance], include=SIMPLER, exclude=ONLY_FOR_C)
+        mean, covariance = rewrite([mean, covariance])
         program = Program(covariance)
         if any(not any(leaf.type.broadcastable) for leaf in program.leaves):
             raise UnsupportedGraphError("a covariance with a part that is only known as a whole")

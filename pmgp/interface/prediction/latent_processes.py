@@ -12,11 +12,10 @@ from typing import Any
 import numpy as np
 from pytensor.graph.basic import equal_computations
 from pytensor.graph.replace import clone_replace
-from pytensor.graph.rewriting.utils import rewrite_graph
 from pytensor.tensor.variable import TensorVariable
 
 from pmgp.core.iterative.settings import Iterative
-from pmgp.interface.graphs.compilation import ONLY_FOR_C
+from pmgp.interface.graphs.rewriting import rewrite
 from pmgp.interface.model.latent_gaussian import ModelError
 from pmgp.interface.model.time_series import is_process
 from pmgp.interface.prediction.averages import number_of_nodes
@@ -134,7 +133,7 @@ def _row(parameter: TensorVariable, row: int | None, dimensions: int) -> TensorV
 def _simplified(moments: Moments, values: dict[TensorVariable, TensorVariable]) -> list[TensorVariable]:
     """Simplify graphs for comparison: an element of a stack becomes the stacked variable."""
     graphs = clone_replace(list(moments), values, rebuild_strict=False)
-    return rewrite_graph(graphs, include=("canonicalize", "specialize"), exclude=ONLY_FOR_C, clone=True)
+    return rewrite(graphs, ("canonicalize", "specialize"), clone=True)
 
 
 class GivenTheta:

@@ -12,10 +12,10 @@ import pytensor.tensor as pt
 from pymc.pytensorf import compile as compile_pytensor
 from pytensor.compile import SharedVariable
 from pytensor.graph.replace import clone_replace
-from pytensor.graph.rewriting.utils import rewrite_graph
 from pytensor.graph.traversal import ancestors
 from pytensor.tensor.variable import TensorVariable
 
+from pmgp.interface.graphs.rewriting import rewrite
 from pmgp.interface.prediction.covariates import as_data
 from pmgp.interface.prediction.latent_rows import LatentRows
 from pmgp.interface.prediction.new_points import NewPoints
@@ -132,7 +132,7 @@ def _fitted(name: str, value: np.ndarray, shape: tuple[int, ...]) -> np.ndarray:
 
 def _compile(inputs: list[TensorVariable], output: TensorVariable, random_seed: Any) -> Callable[..., np.ndarray]:
     if random_seed is None:
-        output = rewrite_graph(output, include=("canonicalize", "stabilize"))
+        [output] = rewrite([output], ("canonicalize", "stabilize"))
     return compile_pytensor(inputs, output, mode=QUICKLY, on_unused_input="ignore", random_seed=random_seed)
 
 

@@ -15,7 +15,6 @@ import jax.numpy as jnp
 import numpy as np
 import pytensor.tensor as pt
 from pytensor.graph.replace import clone_replace
-from pytensor.graph.rewriting.utils import rewrite_graph
 from pytensor.tensor.variable import TensorVariable
 
 from pmgp.core.iterative.bars import CovarianceBar
@@ -23,8 +22,8 @@ from pmgp.core.iterative.preconditioners import Kernel
 from pmgp.core.tiles.blocks import TileInputs, blocked, joined
 from pmgp.interface.covariance.blocked import last_diagonals, thin_pullback
 from pmgp.interface.covariance.tiled import Theta, TiledMoments
-from pmgp.interface.graphs.compilation import ONLY_FOR_C, SIMPLER
 from pmgp.interface.graphs.numpy_operations import UnsupportedGraphError
+from pmgp.interface.graphs.rewriting import rewrite
 from pmgp.interface.graphs.theta_function import ThetaFunction
 from pmgp.interface.tiles.jax_functions import jax_function
 from pmgp.interface.tiles.kernel import JaxKernel, Products
@@ -136,7 +135,7 @@ class FunctionCovariance:
         graphs, vector = theta.write([mean, covariance, pair, whole])
         mean, covariance, pair, whole = graphs
         noise, additions = last_diagonals(covariance), last_diagonals(whole)
-        thin = rewrite_graph([mean, mean * 0.0 if noise is None else noise], include=SIMPLER, exclude=ONLY_FOR_C)
+        thin = rewrite([mean, mean * 0.0 if noise is None else noise])
         own = [whole, pair, between[0][:, 0] * 0.0 if additions is None else additions]
         self._X, self._values = X, ThetaFunction(vector, thin, theta.compile_function)
         self._thin_pullback = thin_pullback(vector, thin, theta.compile_function)
