@@ -25,10 +25,10 @@ from benchmarks.iteration import lapack_seconds
 from benchmarks.problems import Problem, load
 from pmgp import models
 from pmgp.core.adaptation.mode_prediction import ModePredictor
-from pmgp.core.approximations import Approximation, ExpectationPropagation, Laplace
+from pmgp.core.approximations import TIGHT, Approximation, ExpectationPropagation, Laplace
 from pmgp.core.estimators import ImportanceSampling
 from pmgp.core.marginal.evaluation import Evaluator
-from pmgp.interface.maximum import TIGHT, Objective
+from pmgp.interface.maximum import Objective
 from pmgp.interface.model.points import value_point
 from pmgp.interface.model.taking_apart import take_apart
 
@@ -134,14 +134,14 @@ def methods(problem: Problem) -> list[Method]:
     """All that are compared, this package's first."""
     logit, probit = _Pmgp(problem, "logit"), _Pmgp(problem, "probit")
     return [
-        logit.evidence("Laplace", TIGHT["laplace"]),
+        logit.evidence("Laplace", TIGHT["laplace"]()),
         logit.evidence("Laplace" + LOOSE, Laplace()),
         logit.predicted("Laplace" + LOOSE, Laplace()),
-        logit.gradient("Laplace, gradient", TIGHT["laplace"]),
+        logit.gradient("Laplace, gradient", TIGHT["laplace"]()),
         *_scikit_learn(problem),
-        probit.evidence("Laplace", TIGHT["laplace"]),
+        probit.evidence("Laplace", TIGHT["laplace"]()),
         probit.evidence("Laplace" + LOOSE, Laplace()),
-        probit.evidence("EP", TIGHT["ep"]),
+        probit.evidence("EP", TIGHT["ep"]()),
         probit.evidence("EP" + LOOSE, ExpectationPropagation()),
         probit.predicted("EP" + LOOSE, ExpectationPropagation()),
         probit.estimate(f"EP{LOOSE}, {DRAWS} draws", ExpectationPropagation()),

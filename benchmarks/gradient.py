@@ -18,9 +18,9 @@ from benchmarks.iteration import lapack_seconds
 from benchmarks.problems import Problem, load
 from pmgp.core import approximations
 from pmgp.core.adaptation.mode_prediction import ModePredictor
+from pmgp.core.approximations import TIGHT
 from pmgp.core.marginal.evaluation import Evaluator
 from pmgp.core.marginal.screen import ScreenDensity
-from pmgp.interface.maximum import TIGHT
 from pmgp.interface.model.taking_apart import take_apart
 
 __all__ = ["PROBLEMS", "measure", "rows"]
@@ -61,7 +61,7 @@ def measure(problem: Problem, approximation: str, start: str) -> dict[str, Any]:
     with threadpool_limits(limits=1):
         parts = take_apart(problem.model())
         parts.compile_theta_gradient()
-        method = approximations.NAMES[approximation]() if start == "predicted" else TIGHT[approximation]
+        method = approximations.NAMES[approximation]() if start == "predicted" else TIGHT[approximation]()
         evaluator = Evaluator(parts, method)
         thetas = _drawn(np.random.default_rng(1), problem, parts.dimension, POINTS)
         predictor = _predictor(evaluator, problem) if start == "predicted" else None

@@ -9,9 +9,9 @@ import pymc as pm
 
 import pmgp
 from case_studies.calibrated_classification.data import Labeled
-from pmgp.core.approximations import ExpectationPropagation
+from pmgp.core.approximations import TIGHT, ExpectationPropagation
 from pmgp.core.likelihoods import BernoulliProbit
-from pmgp.interface.maximum import TIGHT, Objective
+from pmgp.interface.maximum import Objective
 from pmgp.interface.model.taking_apart import take_apart
 
 __all__ = ["Process", "for_shape"]
@@ -51,7 +51,7 @@ class Process:
     @cached_property
     def evidence(self) -> Objective:
         """Expectation propagation's log-evidence with its gradient, without a prior."""
-        return Objective(self.model, self.parts, TIGHT["ep"], prior=False)
+        return Objective(self.model, self.parts, TIGHT["ep"](), prior=False)
 
     @cached_property
     def steps(self) -> dict[str, pmgp.PseudoMarginal]:
