@@ -512,6 +512,36 @@ def test_texts_that_nearly_all_differ_are_refused_by_name(tmp_path):
     assert datasets.read_csv(write(tmp_path, text), drop=["who"]).d == 1
 
 
+@pytest.mark.parametrize(
+    ("text", "shown"),
+    [
+        ("a,b,y\n" + "\n".join(f'{k},"1,{k:03d}",{k % 2}' for k in range(30)), "'1,000', '1,001', '1,002'"),
+        ("a;b;y\n" + "\n".join(f"{k};1.{k:03d},50;{k % 2}" for k in range(30)), "'1.000,50', '1.001,50', '1.002,50'"),
+        ("a;b;y\n" + "\n".join(f"{k}.5;{k},25;{k % 2}" for k in range(30)), "'0,25', '1,25', '2,25'"),
+    ],
+    ids=["thousands", "both", "two styles"],
+)
+def test_numbers_that_are_not_read_are_not_taken_for_categories(tmp_path, text, shown):
+    with pytest.raises(DatasetError, match=f"column 'b' holds numbers such as {shown} that are not read"):
+        datasets.read_csv(write(tmp_path, text))
+
+
+@pytest.mark.parametrize(
+    ("cells", "said"),
+    [(["900", "1.200", "-2.001"], True), (["900", "1.2", "2.001"], False), (["1.200", "1.317", "2.001"], False)],
+)
+def test_points_that_may_stand_between_thousands_are_remarked_on(tmp_path, cells, said):
+    rows = [f"{cell};{k % 2}" for k, cell in enumerate(cells)]
+    dataset = datasets.read_csv(write(tmp_path, "\n".join(["b;y", *rows])))
+    assert dataset.X[1, 0] < 2.0
+    assert ("column 'b' has whole numbers and 1.200, which is read as 1.2" in " ".join(dataset.notices)) == said
+
+
+def test_a_column_of_one_value_is_remarked_on(tmp_path):
+    dataset = datasets.read_csv(write(tmp_path, "a,k,y\n0.5,3,0\n0.7,3,1\n0.1,3.0,0\n"))
+    assert dataset.notices == ("column 'k' has the same value, 3, in all rows; leave it out with --drop k",)
+
+
 # Labels that are not two classes.
 
 

@@ -172,9 +172,9 @@ def test_so_many_graphs_are_kept(rewrite):
 
 def test_a_model_that_is_built_again_is_not_rewritten_again(monkeypatch):
     calls = []
-    plain = matrix_rewrites.rewrite_graph
+    plain = matrix_rewrites.rewrite
     monkeypatch.setattr(module, "_entries", type(module._entries)())
-    monkeypatch.setattr(matrix_rewrites, "rewrite_graph", lambda *a, **k: calls.append(a) or plain(*a, **k))
+    monkeypatch.setattr(matrix_rewrites, "rewrite", lambda *a, **k: calls.append(a) or plain(*a, **k))
     for _ in range(2):
         model, _ = sparse(X[::3])
         pmgp.steps.SparseGibbs(model=model)

@@ -22,6 +22,10 @@ DATES = ("ISO8601", "%d.%m.%Y", "%d/%m/%Y", "%m/%d/%Y")
 """Formats of dates, in the notation of pandas."""
 COMPACT = {8: "%Y%m%d", 6: "%Y%m"}
 """Formats of dates that look like numbers, by the number of digits; they are dates only in a column of times."""
+WITH_MARKS = r"[+-]?(\d{1,3}([.,' ]\d{3})+([.,]\d+)?|\d*,\d+)"
+"""Numbers with decimal commas, or with marks between thousands."""
+WHOLE, GROUPED = r"[+-]?\d+", r"[+-]?[1-9]\d{0,2}\.\d{3}"
+"""Whole numbers, and those with a decimal point where a mark between thousands would be."""
 COUNTING = "rows count from 0, without the header"
 
 
@@ -76,6 +80,7 @@ def encode_features(cells: pd.DataFrame, fill: bool = False, numbered: bool = Fa
             encoded.append(numbers[name].to_numpy(dtype=np.float64))
             names.append(name)
             notices += [_row_number(name)] if not numbered and _counts_rows(numbers[name]) else []
+            notices += [] if numbered else [*_thousands(cells[name]), *_one_value(name, numbers[name])]
     twice = [name for name in cells if names.count(str(name)) > 1]
     if twice:
         raise DatasetError(f"column {twice[0]!r} has the same name as a category's column of 0 and 1: rename it")
@@ -117,6 +122,12 @@ def _values(cells: pd.Series) -> tuple[str, ...]:
     # Among few rows, texts that nearly all differ distinguish rows, not kinds of rows.
     if len(values) > min(MAX_CATEGORIES, max(2, len(cells) // 2)):
         examples = ", ".join(repr(value) for value in cells.unique()[:N_SHOWN])
+        if cells.str.fullmatch(WITH_MARKS).all():
+            raise DatasetError(
+                f"column {cells.name!r} holds numbers such as {examples} that are not read: write numbers without "
+                "marks between thousands, and with decimal points. If columns are separated by semicolons or tabs, "
+                "decimal commas are read, too, unless the file also has decimal points"
+            )
         raise DatasetError(
             f"column {cells.name!r} holds {len(values)} different texts in {len(cells)} rows ({examples}, ...), too "
             f"many for categories (at most {MAX_CATEGORIES}, and half the rows). If it names the rows, leave it out "
@@ -124,6 +135,19 @@ def _values(cells: pd.Series) -> tuple[str, ...]:
             "dates are read as year-month-day"
         )
     return tuple(values)
+
+
+def _thousands(cells: pd.Series) -> list[str]:
+    """Return a remark if points may stand between thousands: all other numbers are whole, or have one there, too."""
+    grouped = cells.str.fullmatch(GROUPED)
+    whole = cells.str.fullmatch(WHOLE)
+    if not (grouped.any() and whole.any() and (grouped | whole).all()):
+        return []
+    example = cells[grouped].iloc[0]
+    return [
+        f"column {str(cells.name)!r} has whole numbers and {example}, which is read as {float(example):g}: if the "
+        "point stands between thousands, leave it out"
+    ]
 
 
 def _counts_rows(numbers: pd.Series) -> bool:
@@ -134,6 +158,13 @@ def _counts_rows(numbers: pd.Series) -> bool:
 
 def _row_number(name: str) -> str:
     return f"column {name!r} numbers the rows; if it is not a feature, leave it out with --drop {in_shell([name])}"
+
+
+def _one_value(name: str, numbers: pd.Series) -> list[str]:
+    value = numbers.iloc[0]
+    if len(numbers) < 2 or not (numbers == value).all():
+        return []
+    return [f"column {name!r} has the same value, {value:g}, in all rows; leave it out with --drop {in_shell([name])}"]
 
 
 def _mixed(cells: pd.DataFrame, text: pd.DataFrame, mixed: list[str]) -> str:

@@ -88,7 +88,7 @@ class JaxTiles:
     Raises
     ------
     ValueError
-        If a setting is out of range, or if only one of `cov_func` and `X` is given.
+        If a setting is out of range, if only one of `cov_func` and `X` is given, or if X is not a table.
 
     Examples
     --------
@@ -112,6 +112,8 @@ class JaxTiles:
     def __post_init__(self) -> None:
         if (self.cov_func is None) != (self.X is None):
             raise ValueError("cov_func and X go together: give both, as the model's process has them, or neither")
+        if self.X is not None and (dimensions := getattr(self.X, "ndim", np.ndim(self.X))) != 2:
+            raise ValueError(f"X must be a table (n, d), as the model's process has it, not of {dimensions} dimensions")
         if self.precision not in PRECISIONS:
             raise ValueError(f"precision={self.precision!r}: choose one of {', '.join(PRECISIONS)}")
         if not self.memory > 0.0:

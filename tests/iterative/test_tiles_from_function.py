@@ -63,14 +63,14 @@ def several_blocks(monkeypatch):
     monkeypatch.setattr(memory, "SMALLEST", 8)
 
 
-def density(make, data=True, other=None, **settings):
+def density(make, data=True, other=None, shown=None, **settings):
     with pm.Model() as model:
         inputs = pm.Data("X", X) if data else X
         lengthscales, noise = pm.LogNormal("lengthscales", 0.0, 1.0, shape=2), pm.LogNormal("noise", -1.0, 1.0)
         kernel = make(lengthscales, 0.5 * noise)
         pm.gp.Marginal(cov_func=kernel).marginal_likelihood("y", inputs, Y, sigma=noise)
         given = kernel if other is None else other(lengthscales, noise)
-    tiles = JaxTiles(cov_func=given, X=inputs, **{"precision": "float64", **settings})
+    tiles = JaxTiles(cov_func=given, X=inputs if shown is None else shown, **{"precision": "float64", **settings})
     return model, IterativeDensity(model, rank=5, backend=tiles)
 
 
@@ -126,6 +126,14 @@ def test_a_nugget_that_is_forgotten_is_refused(monkeypatch):
 def test_another_function_than_the_models_is_refused():
     with pytest.raises(pmgp.ModelError, match="cov_func and X do not give the model's covariance"):
         density(KERNELS["periodic"], other=KERNELS["user's own"])
+
+
+@pytest.mark.full
+def test_other_inputs_than_the_models_are_refused():
+    with pytest.raises(pmgp.ModelError, match=f"X has {N - 1} rows, and the model's covariance {N}"):
+        density(KERNELS["periodic"], shown=X[1:])
+    with pytest.raises(ValueError, match=r"X must be a table \(n, d\).*, not of 1 dimensions"):
+        density(KERNELS["periodic"], shown=X[:, 0])
 
 
 @pytest.mark.parametrize("given", [{"X": X}, {"cov_func": Laplacian(1.0)}])

@@ -186,7 +186,12 @@ class FunctionCovariance:
 
     def _compare(self, theta: Theta, vector: TensorVariable, covariance: TensorVariable) -> None:
         """Refuse a function and inputs that do not give the model's covariance at the initial theta."""
-        few = np.arange(min(COMPARED, len(self._inputs)))
+        rows, size = len(self._inputs), len(self._values(theta.initial)[0])
+        if rows != size:
+            raise UnsupportedGraphError(
+                f"X has {rows} rows, and the model's covariance {size}: give the inputs that the process was given"
+            )
+        few = np.arange(min(COMPARED, rows))
         moments = self.moments(theta.initial)
         found = moments.total.block(slice(0, len(few)))
         given, values = [vector], [theta.initial]
