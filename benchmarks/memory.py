@@ -18,7 +18,7 @@ import numpy as np, pymc as pm
 from benchmarks.time_series import counts, pmgp
 from benchmarks.memory import peak
 with counts({length}) as model:
-    for function in (model.compile_logp(), model.compile_dlogp()):
+    for function in (model.compile_logp(mode={mode!r}), model.compile_dlogp(mode={mode!r})):
         function(model.initial_point())
     print(peak())
     for statement in {statements}:
@@ -34,7 +34,7 @@ def peak() -> float:
     return int(kilobytes) / 1024.0
 
 
-def peaks(length: int, *statements: str) -> list[float]:
+def peaks(length: int, *statements: str, mode: str | None = None) -> list[float]:
     """Return the peaks before and after each statement, in MB, in a process that has compiled the model of counts.
 
     Parameters
@@ -43,8 +43,10 @@ def peaks(length: int, *statements: str) -> list[float]:
         Number of counts.
     *statements : str
         Expressions; the model is the context.
+    mode : str, optional
+        PyTensor's mode for the model's own functions.
     """
-    script = SCRIPT.format(length=length, statements=statements)
+    script = SCRIPT.format(length=length, statements=statements, mode=mode)
     done = subprocess.run([sys.executable, "-c", script], check=True, capture_output=True, text=True)
     return [float(line) for line in done.stdout.splitlines()[-len(statements) - 1 :]]
 
