@@ -218,9 +218,9 @@ def weighed_prior(model, draws, seed):
 def test_classes_are_as_by_weighing_the_prior():
     """Means of hyper-parameters and latent values agree for five points, with the kernels of robust-max."""
     model = classes(X[:5], X[:5], [0, 1, 1, 2, 0], epsilon=0.2)
-    known, weights = weighed_prior(model, 2000, seed=2)
+    known, weights = weighed_prior(model, 1000, seed=2)
     step = SparseTempering(model=model, temperatures=2, hottest=0.3)
-    idata = agreement.sample(model, step=step, tune=200, draws=400, random_seed=6)
+    idata = agreement.sample(model, step=step, tune=100, draws=200, random_seed=6)
     posterior = idata["posterior"]
     values = [np.log(posterior[name].to_numpy()).ravel() for name in ("lengthscale", "variance")]
     for place, found in enumerate(values):

@@ -171,7 +171,7 @@ class EllipticalSlice(EvaluationsProgress, LatentStep):
     >>> X = np.linspace(0.0, 1.0, 20)[:, None]
     >>> model = pmgp.models.classifier(X, X[:, 0] > 0.5)
     >>> with model:
-    ...     step = [pmgp.EllipticalSlice(), pm.Slice([model["lengthscale"], model["variance"]])]
+    ...     step = [pmgp.EllipticalSlice(), pmgp.steps.Ancillary()]
     ...     idata = pm.sample(20, step=step, tune=20, chains=1, cores=1, random_seed=1, progressbar=False)
     """
 
