@@ -27,13 +27,13 @@ CONVERGED = 1.1
 
 def entries() -> list[Entry]:
     """Entries of all tables and figures."""
-    samplers, weights, folds = (results.read(f"quick_{name}") for name in ("samplers", "weights", "folds"))
-    predictions = results.read("quick_predictions")
+    samplers, weights, folds = map(results.longest, ("samplers", "weights", "folds"))
+    predictions = results.longest("predictions")
     shown = [_sizes(samplers, "Table 2", "five kinds of scans", SOURCES)]
     shown += [_sizes(samplers, "Table 4", "six regions", "nutrimouse")]
     shown += [_scores(predictions, folds, "Table 3", "five kinds of scans", SOURCES)]
     shown += [_scores(predictions, folds, "Table 5", "six regions", REGIONS)]
-    shown += [_rhat(results.read("quick_rhat"), samplers), _posterior(weights, folds), _simple_mkl(weights, folds)]
+    shown += [_rhat(results.longest("rhat"), samplers), _posterior(weights, folds), _simple_mkl(weights, folds)]
     return [*_not_run(), *shown, _rejected(predictions, folds)]
 
 
@@ -48,7 +48,7 @@ def _not_run() -> list[Entry]:
 
 
 def _entry(item: str, shows: str, extent: Share, made: str, findings: Sequence[Finding], files: Sequence[str]) -> Entry:
-    paths = [f"{FOLDER}/quick_{name}.csv" for name in files]
+    paths = [f"{FOLDER}/{path.name}" for name in files for path in results.paths(name)]
     return Entry(SEVERAL_SOURCES, item, shows, STUDY, [extent], made, None, findings, notes=OTHERS, files=paths)
 
 

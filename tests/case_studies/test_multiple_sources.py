@@ -397,3 +397,13 @@ def test_figures_have_a_panel_for_each_data_set_or_class():
     assert len(figures.convergence(rhat).axes) == 1
     assert len(figures.convergence(pd.concat([rhat, rhat.assign(sampler="(e)")])).axes) == 2
     plt.close("all")
+
+
+def test_of_each_unit_the_longest_run_is_shown():
+    small = pd.DataFrame({"data": ["a", "a", "b"], "method": "m", "fold": [0, 1, 0], "draws": 1})
+    large = pd.DataFrame({"data": ["a", "a"], "method": "m", "fold": [1, 1], "draws": [2, 3]})
+    found = results._over(small, large, ["data", "method", "fold"])
+    assert found.values.tolist() == [["a", "m", 0, 1], ["b", "m", 0, 1], ["a", "m", 1, 2], ["a", "m", 1, 3]]
+    shown, paper = results.longest("folds"), results.read("paper_folds")
+    assert not shown.duplicated(results.KEYS["folds"]).any()
+    assert (shown["scale"] == "paper").sum() == len(paper) < len(shown)

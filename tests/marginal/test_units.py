@@ -49,8 +49,7 @@ def log_evidence(prior, unit: float, *, several: bool = False, **settings) -> fl
 
 
 @pytest.mark.full
-@pytest.mark.parametrize("unit", [1e-6, 1e7])
-@pytest.mark.parametrize("estimator", ["none", "importance"])
+@pytest.mark.parametrize(("estimator", "unit"), [("none", 1e-6), ("importance", 1e7)])
 @pytest.mark.parametrize("approximation", ["laplace", "ep"])
 @pytest.mark.parametrize("prior", [process, walk])
 def test_units_do_not_matter(prior, approximation, estimator, unit):
