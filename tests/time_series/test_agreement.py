@@ -108,7 +108,7 @@ class Forgetful(SeriesPrior):
 def test_a_twin_that_ignores_the_first_distribution_is_rejected(exact, monkeypatch):
     model, expected = exact
     monkeypatch.setattr(model_prior, "KINDS", [(model_prior.is_markov, Forgetful)])
-    found = errors(sampled(pm.model.fgraph.clone_model(model), 2500), expected)
+    found = errors(sampled(pm.model.fgraph.clone_model(model), 4000), expected)
     assert max(found.values()) > 8.0, found
 
 
