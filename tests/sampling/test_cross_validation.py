@@ -80,6 +80,9 @@ def test_errors_are_those_within_chains_or_between_them():
     expected = [0.1 / np.sqrt(2.0), 0.05, np.std(densities, ddof=1) / np.sqrt(2.0) / densities.mean()]
     np.testing.assert_allclose(found.standard_error, expected)
     np.testing.assert_allclose(found.log_density, [-1.0, -0.5, np.log(densities.mean())])
+    too_few = {name: one | {"standard_error": [np.nan] * len(one["log_density"])} for name, one in results.items()}
+    assert np.isnan(cross_validation._found(fold, 1, too_few).standard_error).all()
+    np.testing.assert_allclose(cross_validation._found(fold, 2, too_few).standard_error[2], expected[2])
 
 
 @pytest.fixture(scope="module")

@@ -92,8 +92,8 @@ def cross_validate(
     -------
     xarray.Dataset
         With ``log_density``, ``standard_error`` (of Monte Carlo: from the autocorrelation within chains, or from the
-        differences between them if these are larger) and ``fold`` for each ``observation``, and ``chain_log_density``
-        for each ``observation`` and ``chain``. The attributes
+        differences between them if these are larger; NaN for one chain of fewer than four draws) and ``fold`` for each
+        ``observation``, and ``chain_log_density`` for each ``observation`` and ``chain``. The attributes
         ``elpd`` and ``elpd_standard_error`` are the sum and its standard error over the observations; ``workers`` says
         what ran where and for how long.
 
@@ -207,7 +207,7 @@ def _chain(
     relative = np.exp(terms - log_density)
     # Draws along the last axis, after that of the one chain.
     error = array_stats.mcse(relative.T[:, None], method="mean")
-    return {"log_density": log_density.tolist(), "standard_error": np.nan_to_num(error).tolist()}
+    return {"log_density": log_density.tolist(), "standard_error": error.tolist()}
 
 
 def _calls(make: Make, y: np.ndarray, fold: np.ndarray, settings: Validation) -> dict[str, Callable[[], Any]]:
@@ -234,9 +234,10 @@ def _found(fold: np.ndarray, chains: int, results: dict[str, dict[str, list[floa
     log_density = logsumexp(by_chain, axis=0) - np.log(chains)
     ratios = np.exp(by_chain - log_density)
     within = np.sqrt(np.square(ratios * errors).sum(axis=0)) / chains
-    between = np.sqrt(np.square(ratios - 1.0).sum(axis=0) / max(chains - 1, 1) / chains)
+    squares = np.square(ratios - 1.0).sum(axis=0)
+    between = np.sqrt(squares / (chains - 1) / chains) if chains > 1 else np.full(len(fold), np.nan)
     # Two chains that happen to agree say little of the error; chains that differ by more than they should say more.
-    standard_error = np.maximum(within, between)
+    standard_error = np.fmax(within, between)
     return xr.Dataset(
         {
             "log_density": ("observation", log_density),
