@@ -534,7 +534,8 @@ def test_points_that_may_stand_between_thousands_are_remarked_on(tmp_path, cells
     rows = [f"{cell};{k % 2}" for k, cell in enumerate(cells)]
     dataset = datasets.read_csv(write(tmp_path, "\n".join(["b;y", *rows])))
     assert dataset.X[1, 0] < 2.0
-    assert ("column 'b' has whole numbers and 1.200, which is read as 1.2" in " ".join(dataset.notices)) == said
+    expected = ("column 'b' has whole numbers and 1.200, which is read as 1.2: if the",) * said
+    assert tuple(notice[: len(expected[0])] for notice in dataset.notices if "whole numbers" in notice) == expected
 
 
 def test_a_column_of_one_value_is_remarked_on(tmp_path):
