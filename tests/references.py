@@ -1,6 +1,6 @@
 """Posteriors by PyMC's NUTS, to compare with: ``python -m tests.references [NAME...]`` samples and stores them again.
 
-On the models of the tests NUTS takes from ten seconds to minutes, most of which are compiling. Its draws are summarized
+On the models of the tests NUTS takes from ten seconds to minutes, most of it for compiling. Its draws are summarized
 once, with smaller errors than a test could wait for: `references.csv` has the moments, and `references_runs.csv` the
 run that gave them. A reference belongs to one model, whose log-density at two points is stored with it.
 """
@@ -66,7 +66,7 @@ class Reference:
         return pd.read_csv(moments, index_col=["reference", "element"]).loc[self.name]
 
     def sampled(self) -> tuple[pd.DataFrame, dict[str, Any]]:
-        """Return the moments of a new run, and what is to be said of it."""
+        """Return the moments of a new run, and how it was made."""
         model = self.build()
         seconds = time.perf_counter()
         with model, warnings.catch_warnings():
@@ -159,5 +159,5 @@ def main() -> None:
 
 
 if __name__ == "__main__":
-    # The test modules know the class of the imported module, and not the one of the module that is run.
+    # The test modules have references of the imported module's class, which is not that of the module that is run.
     import_module("tests.references").main()

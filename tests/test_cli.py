@@ -587,7 +587,7 @@ def test_a_run_goes_on_where_it_was_interrupted(finished, csv, tmp_path, monkeyp
     refused = invoke(*command, "--resume", "--tune", 100)
     assert "was begun with --tune 150 and not 100" in " ".join(refused.output.split())
     refused = invoke(*command, "--resume", "--draws", 10)
-    assert re.search(r"is to have (\d+) draws: give --draws \1, or more", " ".join(refused.output.split()))
+    assert re.search(r"was given --draws \d+: give as many now, or more", " ".join(refused.output.split()))
 
 
 def test_a_folder_without_results_is_fine(settings):

@@ -68,7 +68,7 @@ def test_the_approximations_own_evidence_has_no_spread(known):
 
 @pytest.mark.parametrize("name", ["laplace", "ep"])
 def test_the_approximations_own_evidence_is_that_of_its_fixed_point(name):
-    """A chain's fits end before, as its estimates are unbiased there, too; this is no estimate."""
+    """Fits in a chain end earlier, since its estimates are unbiased all the same; this is not an estimate."""
     rng = np.random.default_rng(0)
     X = rng.uniform(0.0, 3.0, (60, 2))
     model = pmgp.models.classifier(X, X[:, 0] + rng.normal(size=60) > 1.5)

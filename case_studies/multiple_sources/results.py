@@ -3,7 +3,6 @@
 from __future__ import annotations
 
 from collections.abc import Iterable
-from functools import reduce
 from pathlib import Path
 from typing import Any
 
@@ -13,7 +12,7 @@ from case_studies.multiple_sources.scales import SCALES
 from case_studies.multiple_sources.study import Fold, Sampler, Scale, Unit
 from case_studies.tools.grid import Result
 from case_studies.tools.provenance import made_by
-from case_studies.tools.table import Table
+from case_studies.tools.table import Table, merged
 
 __all__ = ["FOLDER", "KEYS", "longest", "missing", "paths", "read", "rows", "tables"]
 
@@ -80,17 +79,13 @@ def read(name: str) -> pd.DataFrame:
 
 def longest(name: str) -> pd.DataFrame:
     """The committed lines of, for example, ``"folds"``: of each unit those of the largest scale at which it was run."""
-    there = [path.stem for path in paths(name)]
-    unit = [field for field in KEYS[name] if field in Fold._fields or field in Sampler._fields]
-    return reduce(lambda small, large: _over(small, large, unit), map(read, there))
+    unit = [field for field in KEYS[name] if field in {*Fold._fields, *Sampler._fields}]
+    first, *others = (read(path.stem) for path in paths(name))
+    for larger in others:
+        first = merged(first, larger, unit)
+    return first
 
 
 def paths(name: str) -> list[Path]:
     """The committed tables of that name, the smaller scale first."""
     return [path for scale in SCALES if (path := FOLDER / f"{scale}_{name}.csv").exists()]
-
-
-def _over(small: pd.DataFrame, large: pd.DataFrame, unit: list[str]) -> pd.DataFrame:
-    """Put units of the second table in the place of those of the first."""
-    again = pd.MultiIndex.from_frame(small[unit]).isin(pd.MultiIndex.from_frame(large[unit]))
-    return pd.concat([small[~again], large], ignore_index=True)

@@ -10,7 +10,7 @@ from typing import Any
 import numpy as np
 import pandas as pd
 
-__all__ = ["Table"]
+__all__ = ["Table", "merged"]
 
 
 @dataclass(frozen=True)
@@ -41,9 +41,8 @@ class Table:
     def merge(self, new: pd.DataFrame) -> None:
         """Put rows into the file, in place of those of the same cells; the other rows stay."""
         if self.path.is_file():
-            old, cell = self.read(), self.key[: len(self.key) - self.numbering]
-            again = pd.MultiIndex.from_frame(old[cell]).isin(pd.MultiIndex.from_frame(new[cell]))
-            new = pd.concat([old[~again], new]).drop_duplicates(self.key, keep="last")
+            cell = self.key[: len(self.key) - self.numbering]
+            new = merged(self.read(), new, cell).drop_duplicates(self.key, keep="last")
         self.path.parent.mkdir(parents=True, exist_ok=True)
         draft = self.path.with_suffix(".part")
         self.order(new).to_csv(draft, index=False, float_format="%.6g", lineterminator="\n")
@@ -64,3 +63,9 @@ class Table:
         same = np.all([old[name] == value for name, value in settings.items()], axis=0)
         there = set(old.loc[same, self.key].itertuples(index=False, name=None))
         return [cell for cell in cells if tuple(cell) not in there]
+
+
+def merged(old: pd.DataFrame, new: pd.DataFrame, cell: list[str]) -> pd.DataFrame:
+    """Put rows in the place of those of the same cells, which some columns name; the other old rows come first."""
+    again = pd.MultiIndex.from_frame(old[cell]).isin(pd.MultiIndex.from_frame(new[cell]))
+    return pd.concat([old[~again], new], ignore_index=True)

@@ -108,7 +108,7 @@ def _resumed(model: pm.Model, settings: Settings, step: Any, executor: Any) -> x
         if now != then:
             raise RunError(f"the run in {settings.out} was begun with --{option} {then} and not {now}")
     if settings.draws < begun.draws:
-        raise RunError(f"the run in {settings.out} is to have {begun.draws} draws: give --draws {begun.draws}, or more")
+        raise RunError(f"the run in {settings.out} was given --draws {begun.draws}: give as many now, or more")
     store = str(settings.out / STORE)
     return resume(store, model, step=step, draws=settings.draws, cores=settings.cores, executor=executor)
 

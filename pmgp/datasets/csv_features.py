@@ -79,8 +79,7 @@ def encode_features(cells: pd.DataFrame, fill: bool = False, numbered: bool = Fa
         else:
             encoded.append(numbers[name].to_numpy(dtype=np.float64))
             names.append(name)
-            notices += [_row_number(name)] if not numbered and _counts_rows(numbers[name]) else []
-            notices += [] if numbered else [*_thousands(cells[name]), *_one_value(name, numbers[name])]
+            notices += [] if numbered else _remarks(cells[name], numbers[name])
     twice = [name for name in cells if names.count(str(name)) > 1]
     if twice:
         raise DatasetError(f"column {twice[0]!r} has the same name as a category's column of 0 and 1: rename it")
@@ -137,34 +136,28 @@ def _values(cells: pd.Series) -> tuple[str, ...]:
     return tuple(values)
 
 
-def _thousands(cells: pd.Series) -> list[str]:
-    """Return a remark if points may stand between thousands: all other numbers are whole, or have one there, too."""
-    grouped = cells.str.fullmatch(GROUPED)
-    whole = cells.str.fullmatch(WHOLE)
-    if not (grouped.any() and whole.any() and (grouped | whole).all()):
-        return []
-    example = cells[grouped].iloc[0]
-    return [
-        f"column {str(cells.name)!r} has whole numbers and {example}, which is read as {float(example):g}: if the "
-        "point stands between thousands, leave it out"
-    ]
+def _remarks(cells: pd.Series, numbers: pd.Series) -> list[str]:
+    """Return remarks on a column of numbers that may not be what it looks like."""
+    name, drop = str(cells.name), f"leave it out with --drop {in_shell([str(cells.name)])}"
+    remarks = []
+    if _counts_rows(numbers):
+        remarks.append(f"column {name!r} numbers the rows; if it is not a feature, {drop}")
+    if len(numbers) > 1 and numbers.nunique() == 1:
+        remarks.append(f"column {name!r} has the same value, {numbers.iloc[0]:g}, in all rows; {drop}")
+    grouped, whole = cells.str.fullmatch(GROUPED), cells.str.fullmatch(WHOLE)
+    if grouped.any() and whole.any() and (grouped | whole).all():
+        example = cells[grouped].iloc[0]
+        remarks.append(
+            f"column {name!r} has whole numbers and {example}, which is read as {float(example):g}: if the point "
+            "stands between thousands, leave it out"
+        )
+    return remarks
 
 
 def _counts_rows(numbers: pd.Series) -> bool:
     """Return whether a column holds 0, ..., n - 1 or 1, ..., n in any order."""
     values = np.sort(numbers.to_numpy())
     return len(values) > 2 and any(np.array_equal(values, np.arange(start, start + len(values))) for start in (0, 1))
-
-
-def _row_number(name: str) -> str:
-    return f"column {name!r} numbers the rows; if it is not a feature, leave it out with --drop {in_shell([name])}"
-
-
-def _one_value(name: str, numbers: pd.Series) -> list[str]:
-    value = numbers.iloc[0]
-    if len(numbers) < 2 or not (numbers == value).all():
-        return []
-    return [f"column {name!r} has the same value, {value:g}, in all rows; leave it out with --drop {in_shell([name])}"]
 
 
 def _mixed(cells: pd.DataFrame, text: pd.DataFrame, mixed: list[str]) -> str:

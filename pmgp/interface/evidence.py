@@ -68,8 +68,8 @@ def log_likelihood(
     estimator : Estimator or str
         ``"importance"``, ``"annealed"``, ``"orthant"`` (with a probit link only), ``"sequential"`` or ``"none"``, or an
         object of :mod:`pmgp.estimators`. ``"auto"`` means importance sampling, or ``"sequential"`` for a time series.
-        The default number of draws is 64. ``"none"`` returns the approximation's own evidence; `standard_error` does
-        not include its error.
+        The default number of draws is 64. ``"none"`` returns the approximation's own evidence at its fixed point;
+        `standard_error` does not include its error.
     approximation : Laplace, ExpectationPropagation, "laplace" or "ep"
     repeats : int
         Number of independent estimates, at least 2.

@@ -34,6 +34,7 @@ from case_studies.multiple_sources.scales import Scale
 from case_studies.multiple_sources.simple_mkl import SimpleMKL, choose_cost, decisions, objective
 from case_studies.multiple_sources.study import Fold, Sampler
 from case_studies.tools.grid import Grid
+from case_studies.tools.table import merged
 from pmgp.interface.graphs.compilation import INTERPRETED, Compiler
 
 TINY = Scale("tiny", 3, ("small",), ("small",), (), 5, 20, 2, 10, 20, (5, 20))
@@ -402,7 +403,7 @@ def test_figures_have_a_panel_for_each_data_set_or_class():
 def test_of_each_unit_the_longest_run_is_shown():
     small = pd.DataFrame({"data": ["a", "a", "b"], "method": "m", "fold": [0, 1, 0], "draws": 1})
     large = pd.DataFrame({"data": ["a", "a"], "method": "m", "fold": [1, 1], "draws": [2, 3]})
-    found = results._over(small, large, ["data", "method", "fold"])
+    found = merged(small, large, ["data", "method", "fold"])
     assert found.values.tolist() == [["a", "m", 0, 1], ["b", "m", 0, 1], ["a", "m", 1, 2], ["a", "m", 1, 3]]
     shown, paper = results.longest("folds"), results.read("paper_folds")
     assert not shown.duplicated(results.KEYS["folds"]).any()

@@ -75,7 +75,7 @@ def test_with_all_points_nothing_is_left(theta, rng):
 @pytest.mark.full
 @pytest.mark.parametrize("places", [[0, 1, 2, 3], [0, 3, 5, 9]], ids=["at one end", "apart"])
 def test_what_the_present_inducing_inputs_leave_is_theirs(theta, places):
-    """However they were chosen; the advice is a number of others, chosen in turn."""
+    """However they were chosen; others, chosen in turn, leave less."""
     mean = {name: values.mean() for name, values in theta.items()}
     total, hyperparameters = len(X) * mean["variance"], (mean["lengthscale"], mean["variance"])
 
@@ -104,7 +104,7 @@ def test_advice_follows_the_trace():
     assert found.shifts == {"a": 2.0}
     poor = diagnosis_of(penalties=penalties, trace=2500.0, traces=traces, inducing=3, **settings)
     assert poor.enough == 2
-    assert "Use about 2 inducing inputs, placed better, as by pmgp.gp.select_inducing, and check again" in str(poor)
+    assert "about 2 inducing inputs, better placed, for example by pmgp.gp.select_inducing, and check" in str(poor)
     none = diagnosis_of(penalties=penalties, trace=25.0, traces=traces[:4], inducing=3, **settings)
     assert none.enough is none.advised is None
     assert "more than 12 inducing inputs" in str(none)

@@ -192,7 +192,7 @@ def test_with_exchanges_the_wrong_way_round_it_does_not(posterior, monkeypatch):
         return exchanged(rng, states, powers[::-1], pairs)
 
     monkeypatch.setattr("case_studies.sparse.tempering.exchanged", reversed_exchange)
-    assert agreement.distance(moments(2, draws=300), posterior) > 8.0
+    assert agreement.distance(moments(2, draws=600), posterior) > 8.0
 
 
 def weighed_prior(model, draws, seed):

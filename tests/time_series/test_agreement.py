@@ -125,7 +125,20 @@ def two_hundred_counts() -> pm.Model:
     return counts(200)
 
 
-NUTS = Reference("two hundred counts", two_hundred_counts, ("rho", "sigma", "level", "x"), draws=16_000)
+def around_their_level() -> pm.Model:
+    """The same posterior with the level in the series, where NUTS moves the level easily."""
+    same = two_hundred_counts()
+    with pm.Model() as model:
+        level, rho, sigma = pm.Normal("level", 0.0, 2.0), pm.Uniform("rho", -0.9, 0.95), pm.HalfNormal("sigma", 1.0)
+        init = pm.Normal.dist(level, sigma / pm.math.sqrt(1.0 - rho**2))
+        coefficients = pm.math.stack([level * (1.0 - rho), rho])
+        z = pm.AR("z", rho=coefficients, sigma=sigma, constant=True, init_dist=init, shape=200)
+        pm.Deterministic("x", z - level)
+        pm.Poisson("y", pm.math.exp(z), observed=same.rvs_to_values[same["y"]].data)
+    return model
+
+
+NUTS = Reference("two hundred counts", around_their_level, ("rho", "sigma", "level", "x"), draws=16_000)
 
 
 @pytest.mark.slow
@@ -134,8 +147,9 @@ def test_two_hundred_counts_have_the_posterior_that_nuts_finds():
     found = summarized(idata, NUTS.variables)
     distances = apart(found, expected)["mean"]
     latent = distances.index.str.startswith("x[")
-    assert root_mean_square(distances[~latent]) < 2.0
-    assert root_mean_square(distances[latent]) < 2.0
+    assert distances[~latent].max() < 4.0
+    # All of them have the error of the level.
+    assert root_mean_square(distances[latent]) < 4.0
     # A twin whose series has the level in it.
     twin = found.assign(mean=found["mean"] + found["mean"]["level"])
-    assert root_mean_square(apart(twin, expected)["mean"][latent]) > 2.0
+    assert root_mean_square(apart(twin, expected)["mean"][latent]) > 8.0

@@ -14,8 +14,8 @@ __all__ = ["NAMES", "TIGHT", "Approximation", "Differentiable", "ExpectationProp
 
 # Approximations by name.
 NAMES: dict[str, type[Approximation]] = {"ep": ExpectationPropagation, "laplace": Laplace}
-# The same where their evidence is the result, or has a gradient, which holds only at the fixed point. A chain is exact
-# with a fit that ends before.
+# The same for uses of their own evidence, or of its gradient, which holds only at the fixed point. Chains are exact
+# even if their fits end earlier.
 TIGHT: dict[str, Callable[[], Differentiable]] = {
     "ep": partial(ExpectationPropagation, tolerance=1e-8, max_sweeps=200),
     "laplace": partial(Laplace, tolerance=1e-12),

@@ -1,4 +1,4 @@
-"""PyTensor's rewrites of graphs. They are looked up once in a process, as that takes as long as a small graph does."""
+"""PyTensor's rewrites of graphs; each choice is looked up once, as that takes as long as rewriting a small graph."""
 
 from __future__ import annotations
 

@@ -236,7 +236,7 @@ def _found(fold: np.ndarray, chains: int, results: dict[str, dict[str, list[floa
     within = np.sqrt(np.square(ratios * errors).sum(axis=0)) / chains
     squares = np.square(ratios - 1.0).sum(axis=0)
     between = np.sqrt(squares / (chains - 1) / chains) if chains > 1 else np.full(len(fold), np.nan)
-    # Two chains that happen to agree say little of the error; chains that differ by more than they should say more.
+    # Two chains that happen to agree say little about the error.
     standard_error = np.fmax(within, between)
     return xr.Dataset(
         {

@@ -91,7 +91,7 @@ class Diagnosis(NamedTuple):
                 "pmgp.PseudoMarginal on gp.exact_model()."
             )
         placed = self.enough is not None and self.enough <= self.inducing
-        better = ", placed better, as by pmgp.gp.select_inducing," if placed else ","
+        better = ", better placed, for example by pmgp.gp.select_inducing," if placed else ","
         return (
             f"Use {needed} inducing inputs{better} and check again: with few of them the penalty may be underestimated."
         )
@@ -109,8 +109,8 @@ def diagnosis_of(
     """Return the diagnosis computed from draws.
 
     The unexplained part of the variance, the penalties and the hyper-parameters have a row for each draw. `trace` is
-    the variance that the present inducing inputs leave, and `traces` (m,) what the first 1, 2, ... others leave that
-    are chosen one after another.
+    the variance that the present inducing inputs leave, and `traces` (m,) what others leave that are chosen one after
+    another: the first, the first two, and so on.
     """
     deviation = float(penalties.std())
     return Diagnosis(

@@ -26,7 +26,7 @@ def chosen_approximation(given: Approximation | str, model: LatentGaussianModel)
 
 
 def approximation_for(estimator: Estimator, given: Approximation | str) -> Approximation:
-    """Return the requested approximation, by name a tight one where its own evidence is the result."""
+    """Return the requested approximation; names stand for tight ones where the result is their own evidence."""
     names = approximations.TIGHT if isinstance(estimator, ApproximateEvidence) else approximations.NAMES
     return resolve(given, names, Approximation, "approximation")
 
