@@ -83,7 +83,7 @@ def classifier(
     likelihood : {"probit", "logit"}
         Probability of label 1 given the latent value.
     feature_names : sequence of str, optional
-        Names of the d features, ``x1, x2, ...`` by default.
+        Names of the d features; by default the columns of a DataFrame, or ``x1, x2, ...``.
     inducing : array_like of shape (m, d), optional
         Inducing inputs for many points: the process is then a :class:`pmgp.gp.Sparse`, an approximation, and the model
         has its whitened values ``f_rotated_`` in place of ``f``.
@@ -109,7 +109,7 @@ def classifier(
     >>> [variable.name for variable in model.free_RVs]
     ['lengthscale', 'variance', 'f']
     """
-    X = _inputs(X)
+    X, feature_names = _inputs(X, feature_names)
     y = _labels(y, len(X), 2)
     distribution = _choose(_DISTRIBUTIONS, likelihood, "likelihood")
     with pm.Model(coords=_coords(X, feature_names)) as model:
@@ -166,7 +166,7 @@ def multiclass_classifier(
     (3, 3)
     """
     _check_names(classes, "classes")
-    X = _inputs(X)
+    X, feature_names = _inputs(X, feature_names)
     y = _labels(y, len(X), len(classes))
     with pm.Model(coords=_coords(X, feature_names) | {"class": list(classes)}) as model:
         correlation = _correlation(kernel, X.shape[1])
@@ -228,7 +228,7 @@ def count_regression(
     >>> "f" in model.named_vars
     True
     """
-    X = _inputs(X)
+    X, feature_names = _inputs(X, feature_names)
     y = _column(y, len(X), "count")
     check_counts(np.ma.compressed(y))
     y = _whole_numbers(y)
@@ -294,7 +294,7 @@ def ordinal_regression(
     True
     """
     _check_names(categories, "categories")
-    X = _inputs(X)
+    X, feature_names = _inputs(X, feature_names)
     y = _labels(y, len(X), len(categories))
     order = {"category": list(categories), "cutpoint": [f"{low} | {high}" for low, high in pairwise(categories)]}
     with pm.Model(coords=_coords(X, feature_names) | order) as model:
@@ -346,7 +346,7 @@ def regression(X: ArrayLike, y: ArrayLike, kernel: str = "rbf", feature_names: S
     >>> [variable.name for variable in model.free_RVs]
     ['lengthscale', 'variance', 'noise']
     """
-    X = _inputs(X)
+    X, feature_names = _inputs(X, feature_names)
     y = numbers("y", _column(y, len(X), "measurement"))
     if not np.isfinite(y).all():
         raise ValueError(f"measurements must be finite, but y contains {y[~np.isfinite(y)][0]}")
@@ -436,8 +436,8 @@ def _observed(
     process.observe("y", f, *parameters, dist=distribution.dist, observed=y, dims="observation")
 
 
-def _coords(X: NDArray[np.float64], feature_names: Sequence[str] | None) -> dict[str, Any]:
-    return {"feature": _names(feature_names, X.shape[1]), "observation": np.arange(len(X))}
+def _coords(X: NDArray[np.float64], feature_names: Sequence[str]) -> dict[str, Any]:
+    return {"feature": feature_names, "observation": np.arange(len(X))}
 
 
 def _choose[T](table: dict[str, T], name: str, what: str) -> T:
@@ -446,14 +446,15 @@ def _choose[T](table: dict[str, T], name: str, what: str) -> T:
     return table[name]
 
 
-def _inputs(X: ArrayLike) -> NDArray[np.float64]:
-    X = numbers("X", X)
+def _inputs(table: ArrayLike, feature_names: Sequence[str] | None) -> tuple[NDArray[np.float64], list[str]]:
+    """Return X, checked, and the names of its columns."""
+    X = numbers("X", table)
     if X.ndim != 2 or not X.size:
         raise ValueError(f"X must be a table (n, d) that is not empty, not an array of shape {X.shape}")
     bad = np.flatnonzero(~np.isfinite(X).all(axis=1))
     if bad.size:
         raise ValueError(f"X has NaN or infinite values in {bad.size} rows; the first is row {bad[0]}")
-    return X
+    return X, _names(getattr(table, "columns", None) if feature_names is None else feature_names, X.shape[1])
 
 
 def _names(feature_names: Sequence[str] | None, d: int) -> list[str]:
@@ -461,10 +462,12 @@ def _names(feature_names: Sequence[str] | None, d: int) -> list[str]:
         return [f"x{index}" for index in range(1, d + 1)]
     if len(feature_names) != d or len(set(feature_names)) != d:
         raise ValueError(f"feature_names must be {d} different names, one for each column of X")
-    return list(feature_names)
+    return [str(name) for name in feature_names]
 
 
 def _check_names(names: Sequence[str], what: str) -> None:
+    if isinstance(names, str) or not np.iterable(names):
+        raise ValueError(f"{what} must be a list of names, such as ['a', 'b', 'c'], not {names!r}")
     if len(set(names)) < 3 or len(set(names)) < len(names):
         raise ValueError(f"there must be three different {what} or more, not {list(names)}")
 

@@ -1,4 +1,5 @@
 import numpy as np
+import pandas as pd
 import pymc as pm
 import pytest
 from scipy import stats
@@ -78,6 +79,7 @@ def test_dimensions_carry_the_feature_names(data):
     assert model.named_vars_to_dims["lengthscale"] == ("feature",)
     assert model.named_vars_to_dims["f"] == ("observation",)
     assert classifier(*data).coords["feature"] == ("x1", "x2", "x3")
+    assert classifier(pd.DataFrame(data[0], columns=["u", 7, "w"]), data[1]).coords["feature"] == ("u", "7", "w")
 
 
 def test_only_f_and_the_hyperparameters_are_free(data):
@@ -135,6 +137,7 @@ def test_joint_density_of_counts(data, exposure):
     [
         ({"y": COUNTS - 1}, "counts must be whole numbers, 0 or more"),
         ({"y": COUNTS + 0.5}, "counts must be whole numbers"),
+        ({"y": COUNTS + 1e19}, r"counts must be at most 2\*\*53, found 1e\+19"),
         ({"y": np.zeros(N)}, "all counts are 0"),
         ({"y": COUNTS[1:]}, "one count for each of the 8 rows"),
         ({"exposure": EXPOSURE[1:]}, "one exposure for each of the 8 rows"),
@@ -268,6 +271,8 @@ def test_a_class_may_have_no_observation(data):
     [
         ({"classes": NAMES[:2]}, "three different classes or more, not"),
         ({"classes": ["low", "low", "high"]}, "three different classes"),
+        ({"classes": 3}, "classes must be a list of names, such as .*, not 3"),
+        ({"classes": "abc"}, "classes must be a list of names"),
         ({"y": GRADES + 1}, "labels must be 0, ..., 2, but y contains 3"),
         ({"feature_names": ["a"]}, "3 different names"),
         ({"kernel": "linear"}, "kernel must be one of"),

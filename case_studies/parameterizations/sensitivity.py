@@ -25,9 +25,13 @@ SCALE = Scale("sensitivity", 2013, 1, 5000, 20_000, (20_000,), 4)
 LOG_VARIANCES = (2.0, 1.0)
 """Logarithm of the variance of f: the article's, and a smaller one."""
 
-N = 100
-CELLS = [(5, 2, "LRG", "KHR"), (5, 10, "LRG", "KHR"), (4, 10, "VLT", "MH")]
-"""Table, number of inputs, model and method of what differs."""
+CELLS = [
+    (5, 100, 2, "LRG", "KHR"),
+    (5, 100, 10, "LRG", "KHR"),
+    (4, 100, 10, "VLT", "MH"),
+    (5, 400, 2, "LRG", "KHR"),
+]
+"""Table, numbers of points and of inputs, model and method of what differs."""
 
 
 class Question(NamedTuple):
@@ -45,8 +49,8 @@ class Question(NamedTuple):
 def questions() -> list[Question]:
     """All of them."""
     return [
-        Question(table, N, d, dataset, model, method, log_variance)
-        for (table, d, model, method), dataset, log_variance in product(CELLS, range(SCALE.datasets), LOG_VARIANCES)
+        Question(table, n, d, dataset, model, method, log_variance)
+        for (table, n, d, model, method), dataset, log_variance in product(CELLS, range(SCALE.datasets), LOG_VARIANCES)
     ]
 
 

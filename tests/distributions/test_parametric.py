@@ -152,6 +152,14 @@ def test_a_gradient_in_the_exposure():
     assert_allclose(slope, np.array([3, 0]) / [0.5, 2.0] - np.exp([0.2, -1.0]))
 
 
+def test_masked_parameters_are_refused():
+    masked = np.ma.masked_array([1.0, 2.0, 3.0], [False, True, False])
+    with pytest.raises(ValueError, match="exposure has masked values, 1 of 3, the first in row 1"):
+        pmgp.likelihoods.LogGaussianCox.dist(np.zeros(3), masked)
+    with pytest.raises(ValueError, match="thresholds has masked values"):
+        pmgp.OrdinalProbit.dist(np.zeros(3), masked)
+
+
 @pytest.mark.parametrize(
     "variable",
     [

@@ -5,6 +5,7 @@ from __future__ import annotations
 import numpy as np
 
 SHOWN = 5
+LARGEST_COUNT = 2**53
 
 
 def _named(values: np.ndarray) -> str:
@@ -41,10 +42,11 @@ def check_binary(y: np.ndarray) -> np.ndarray:
 
 
 def check_counts(y: np.ndarray) -> np.ndarray:
-    """Return the counts as floats; refuse negative values and fractions."""
+    """Return the counts as floats; refuse negative values, fractions, and counts that floats do not tell apart."""
     y = np.asarray(y, dtype=float)
     sound = np.isfinite(y) & (y >= 0.0) & (y == np.floor(y))
     _refuse(y, ~sound, "counts must be whole numbers, 0 or more, found {}; put rates into the exposure")
+    _refuse(y, y > LARGEST_COUNT, "counts must be at most 2**53, found {}; give them in a larger unit")
     return y
 
 

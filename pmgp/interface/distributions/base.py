@@ -16,6 +16,8 @@ from pytensor.graph.basic import Constant, Variable
 from pytensor.tensor.random.utils import normalize_size_param
 from pytensor.tensor.variable import TensorVariable
 
+from pmgp.core.numerics.arrays import refuse_masked
+
 
 class LatentVariable(SymbolicRandomVariable):
     """An observation given a latent value and other parameters; subclasses define its draws, and perhaps its mean."""
@@ -106,8 +108,12 @@ def log_ndtr(z: TensorVariable) -> TensorVariable:
     )
 
 
-def known_value(parameter: Any) -> np.ndarray | None:
-    """Return the value of a constant parameter, or None for data and graphs, whose values may still change."""
+def known_value(parameter: Any, name: str = "the parameter") -> np.ndarray | None:
+    """Return the value of a constant parameter, or None for data and graphs, whose values may still change.
+
+    Masked values are refused by name: a parameter cannot be missing.
+    """
+    refuse_masked(name, parameter)
     variable = pt.as_tensor(parameter)
     return np.asarray(variable.data) if isinstance(variable, Constant) else None
 

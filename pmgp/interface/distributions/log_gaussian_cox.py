@@ -81,7 +81,7 @@ class LogGaussianCox(Discrete):
     rv_op = LogGaussianCoxRV.rv_op
 
     def __new__(cls, name: str, f: Any, exposure: Any = 1.0, **kwargs: Any) -> TensorVariable:  # noqa: D102
-        counts, known = known_observations(kwargs.get("observed")), known_value(exposure)
+        counts, known = known_observations(kwargs.get("observed")), known_value(exposure, "exposure")
         if counts is not None:
             check_counts(counts)
             if known is not None:
@@ -90,7 +90,7 @@ class LogGaussianCox(Discrete):
 
     @classmethod
     def dist(cls, f: Any, exposure: Any = 1.0, **kwargs: Any) -> TensorVariable:  # noqa: D102
-        known = known_value(exposure)
+        known = known_value(exposure, "exposure")
         if known is not None:
             check_positive("exposure", known)
         return super().dist([as_parameter(f), as_parameter(exposure)], **kwargs)

@@ -93,7 +93,7 @@ class OrdinalProbit(Discrete):
     rv_op = OrdinalProbitRV.rv_op
 
     def __new__(cls, name: str, f: Any, thresholds: Any, noise: Any = 1.0, **kwargs: Any) -> TensorVariable:  # noqa: D102
-        labels, known = known_observations(kwargs.get("observed")), known_value(noise)
+        labels, known = known_observations(kwargs.get("observed")), known_value(noise, "noise")
         number = pt.as_tensor(thresholds).type.shape[-1:]
         if labels is not None and number and number[0] is not None:
             check_categories(labels, number[0] + 1)
@@ -103,7 +103,7 @@ class OrdinalProbit(Discrete):
 
     @classmethod
     def dist(cls, f: Any, thresholds: Any, noise: Any = 1.0, **kwargs: Any) -> TensorVariable:  # noqa: D102
-        known_thresholds, known_noise = known_value(thresholds), known_value(noise)
+        known_thresholds, known_noise = known_value(thresholds, "thresholds"), known_value(noise, "noise")
         if known_thresholds is not None:
             for batch in np.ndindex(known_thresholds.shape[:-1]):
                 check_thresholds(known_thresholds[batch])

@@ -81,7 +81,7 @@ class RobustMax(Discrete):
 
     @classmethod
     def dist(cls, f: Any, epsilon: Any = 1e-3, **kwargs: Any) -> TensorVariable:  # noqa: D102
-        f, known = as_parameter(f), known_value(epsilon)
+        f, known = as_parameter(f), known_value(epsilon, "epsilon")
         if known is not None and not np.all((known > 0.0) & (known < 1.0)):
             raise ValueError(f"epsilon must be between 0 and 1, both excluded, not {known}")
         if f.ndim < 2 or f.type.shape[0] == 1:
