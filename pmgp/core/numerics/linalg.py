@@ -80,7 +80,10 @@ def cholesky_pushforward(factor: np.ndarray, tangents: np.ndarray, vector: np.nd
     """
     record("cholesky", len(tangents))
     rows, sums = _rows_and_sums(factor, vector)
-    return triangular_product(factor, np.einsum("rk,jrk->rj", rows, sums @ tangents, order="F")).T
+    # All changes side by side: one product with a triangle, in Fortran order without a copy since each is symmetric.
+    side_by_side = np.ascontiguousarray(tangents).reshape(-1, len(factor)).T
+    products = dtrmm(1.0, sums, side_by_side, lower=1).T.reshape(tangents.shape)
+    return triangular_product(factor, np.einsum("kr,jkr->rj", rows.T, products, order="F")).T
 
 
 def _rows_and_sums(factor: np.ndarray, vector: np.ndarray) -> tuple[np.ndarray, np.ndarray]:
