@@ -58,7 +58,7 @@ SETTINGS = {"latent_updates": list(LATENT_UPDATES.values())}
 """Settings that a finished chain depends on besides the scale and the simulation's settings."""
 
 FEWEST_CHAINS = 4
-PRECISION = 0.1
+PRECISION = 0.2
 """Relative standard error of a cell's mean ESS at which its chains end. The record compares within a factor of two."""
 
 
