@@ -21,7 +21,7 @@ from pmgp.interface.model.latent_gaussian import LatentGaussianModel
 from pmgp.interface.model.missing_gradients import naming_missing_gradients
 
 # Elements of derivatives of K that are computed together, which saves calls where matrices are small.
-LARGEST = 2**18
+LARGEST = 2**20
 
 
 class DifferentiableLatentModel:
