@@ -3,14 +3,13 @@
 Each tool samples a problem in a process of its own, on one core. Runs get longer until the next one would take more
 than the budget, or one with enough iterations has converged, and the last of them is reported. Seconds are those of the
 processor, with tuning and without compilation. A tool that is not installed, data that cannot be had, and a run without
-end have their rows, too.
+end have their rows, too. Windows has neither these limits nor this account of memory, so nothing is measured there.
 """
 
 from __future__ import annotations
 
 import json
 import os
-import resource
 import signal
 import subprocess
 import sys
@@ -271,12 +270,16 @@ def longest(sampler: Sampler, budget: float, seed: int) -> tuple[int, float, xr.
 
 def _megabytes() -> float:
     """Most memory that this process, or one that it started, had at a time."""
+    import resource
+
     unit = 1.0 if sys.platform == "darwin" else 1024.0
     who = (resource.RUSAGE_SELF, resource.RUSAGE_CHILDREN)
     return unit * max(resource.getrusage(each).ru_maxrss for each in who) / 1e6
 
 
 if __name__ == "__main__":
+    import resource
+
     _name, _tool, _budget, _limit = sys.argv[1:]
     # The system ends a process that takes more than that of the processor.
     resource.setrlimit(resource.RLIMIT_CPU, (max(1, int(float(_limit))), resource.RLIM_INFINITY))

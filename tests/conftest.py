@@ -19,6 +19,9 @@ os.environ.setdefault("PYTENSOR_FLAGS", "traceback__limit=0")
 # compared with does not, and PyMC's draws beside another worker's took twice the processor time with two threads.
 ABOUT_THREADS = {"test_threads.py", "test_chain_threads.py"}
 
+# The benchmarks limit the processor's time and read the machine's load, which Windows does not offer.
+collect_ignore_glob = [] if os.name == "posix" else ["test_benchmark*.py"]
+
 
 def pytest_addoption(parser: pytest.Parser) -> None:
     parser.addoption("--store-durations", action="store_true", help="store how long the files take that are run whole")

@@ -1,7 +1,8 @@
 """Why cells of Tables 4 and 5 differ: ``python -m case_studies.parameterizations.sensitivity`` runs chains.
 
 They run on several data sets, simulated with the article's variance of f and with a smaller one, with the same priors
-and all else equal. KHR depends on how good Laplace's approximation is, which gets worse with that variance.
+and all else equal. KHR depends on how good Laplace's approximation is, which gets worse with that variance. Hybrid
+Monte Carlo is tuned to several acceptance rates: the article names only that of Metropolis.
 """
 
 from __future__ import annotations
@@ -32,10 +33,17 @@ CELLS = [
     (5, 400, 2, "LRG", "KHR"),
 ]
 """Table, numbers of points and of inputs, model and method of what differs."""
+RATES = (0.65, 0.9, 0.97)
+TUNED = [(4, 100, 2, "LRG", "HMC"), (4, 100, 10, "LRG", "HMC")]
+"""What differs with the acceptance rate."""
+TUNED_DATASETS = 2
 
 
 class Question(NamedTuple):
-    """A cell on one data set, which was simulated with a variance of f."""
+    """A cell on one data set, which was simulated with a variance of f, tuned to an acceptance rate.
+
+    The rate is zero for the operator's own.
+    """
 
     table: int
     n: int
@@ -44,24 +52,27 @@ class Question(NamedTuple):
     model: str
     method: str
     log_variance: float
+    rate: float = 0.0
 
 
 def questions() -> list[Question]:
     """All of them."""
+    several = product(CELLS, range(SCALE.datasets), LOG_VARIANCES)
+    tuned = product(TUNED, range(TUNED_DATASETS), RATES)
     return [
-        Question(table, n, d, dataset, model, method, log_variance)
-        for (table, n, d, model, method), dataset, log_variance in product(CELLS, range(SCALE.datasets), LOG_VARIANCES)
+        *(Question(*cell[:3], dataset, *cell[3:], log_variance) for cell, dataset, log_variance in several),
+        *(Question(*cell[:3], dataset, *cell[3:], LOG_VARIANCES[0], rate) for cell, dataset, rate in tuned),
     ]
 
 
 def run(question: Question) -> dict[str, Any]:
     """One chain, from where the study's chains start."""
-    table, n, d, dataset, model, method, log_variance = question
+    table, n, d, dataset, model, method, log_variance, rate = question
     problem = study.PROBLEMS[table](SCALE.seed, n, d, dataset, model, float(np.exp(log_variance)))
     cell = Cell(table, SIMULATED, n, d, dataset, model, method, "identity")
     # The method determines the table.
-    rng = stream(SCALE.seed, "sensitivity", *map(str, question[1:]))
-    found = run_chain(rng, study.sampler(cell, problem), problem, problem.start(rng), SCALE)
+    rng = stream(SCALE.seed, "sensitivity", *map(str, question[1:-1]), *([f"{rate:g}"] if rate else []))
+    found = run_chain(rng, study.sampler(cell, problem, rate or None), problem, problem.start(rng), SCALE)
     kept = {"acceptance": found["acceptance"], "ess_ar": found["ess_autoregressive"], "seconds": found["seconds"]}
     return question._asdict() | {"tune": SCALE.tune, "draws": SCALE.draws} | kept | made_by(found)
 

@@ -8,6 +8,7 @@ show, for the hyper-parameters on the unconstrained scale, as well as time, acce
 from __future__ import annotations
 
 from collections.abc import Callable, Iterator, Sequence
+from dataclasses import replace
 from functools import lru_cache
 from typing import Any, NamedTuple
 
@@ -160,12 +161,13 @@ def _problem(seed: int, table: int, data: str, n: int, d: int, dataset: int, mod
     return PROBLEMS[table](seed, n, d, dataset, model)
 
 
-def sampler(cell: Cell, problem: Problem) -> Sampler:
-    """The sampler of a cell."""
+def sampler(cell: Cell, problem: Problem, rate: float | None = None) -> Sampler:
+    """The sampler of a cell, its operator tuned to an acceptance rate, by default its own."""
     if cell.method == OURS:
         return Marginal()
     if cell.method in OPERATORS:
-        operator = OPERATORS[cell.method]
+        operator: Any = OPERATORS[cell.method]
+        operator = operator if rate is None else replace(operator, target_acceptance=rate)
         scheme = SufficientScheme(operator) if cell.table == 3 else AncillaryScheme(operator)
     else:
         scheme = _scheme(cell.method, problem)

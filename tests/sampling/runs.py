@@ -11,10 +11,12 @@ from collections.abc import Callable
 from pathlib import Path
 from typing import Any
 
+import psutil
 import xarray as xr
 from numpy.testing import assert_array_equal
 
 import pmgp
+from tests.posix import requires_posix
 
 SETTINGS: dict[str, Any] = {"draws": 60, "tune": 60, "chains": 2, "cores": 1, "random_seed": 4}
 QUIET: dict[str, Any] = {"progressbar": False, "quiet": True}
@@ -42,6 +44,7 @@ def assert_same_run(one: xr.DataTree, other: xr.DataTree) -> None:
 
 def killed(run: Callable[[], Any], when: Callable[[], bool] | None = None) -> None:
     """Make a run in a process of its own, and kill that when it is time, or let it kill itself or end before."""
+    requires_posix()
     process = multiprocessing.get_context("fork").Process(target=_alone, args=(run,))
     process.start()
     while when is not None and process.is_alive() and not when():
@@ -61,10 +64,9 @@ def size(folder: Path, chain: int) -> int:
 def is_running(process: int) -> bool:
     """Whether there is such a process, other than as one that nobody has asked for its end yet."""
     try:
-        state = Path(f"/proc/{process}/stat").read_text().rpartition(")")[2].split()[0]
-    except FileNotFoundError:
+        return psutil.Process(process).status() != psutil.STATUS_ZOMBIE
+    except psutil.NoSuchProcess:
         return False
-    return state != "Z"
 
 
 def _alone(run: Callable[[], Any]) -> None:

@@ -22,6 +22,7 @@ import pmgp
 from case_studies.tools.spread import spread
 from pmgp.interface.executors import executor_of, workers
 from tests.case_studies.test_spread import UNITS, squared
+from tests.posix import requires_posix
 from tests.sampling.runs import assert_same_run, size
 from tests.sampling.test_evidences import QUICK, model
 from tests.sampling.workers import until
@@ -51,6 +52,7 @@ def test_draws_are_those_of_a_run_without_a_cluster(sample, client):
 
 def test_the_chain_of_a_killed_worker_goes_on(sample, client, tmp_path):
     """Both chains have begun when one of the two workers is killed."""
+    requires_posix()
     before = set(client.run(os.getpid).values())
     sizes = []
 

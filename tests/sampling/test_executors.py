@@ -3,7 +3,6 @@
 from __future__ import annotations
 
 import os
-import resource
 import signal
 import threading
 import time
@@ -227,6 +226,8 @@ def test_a_worker_that_nobody_reaches_stops_when_its_permit_is_that_of_a_later_c
 
 def _limit_files():
     """Let files of this process become no larger, as a full disk does."""
+    import resource
+
     resource.setrlimit(resource.RLIMIT_FSIZE, (50_000, resource.RLIM_INFINITY))
 
 

@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import fcntl
 import os
 from pathlib import Path
 
@@ -152,6 +151,7 @@ def test_two_damaged_states_begin_again(chain):
 
 
 def test_a_chain_has_one_writer(chain, monkeypatch):
+    fcntl = pytest.importorskip("fcntl")
     monkeypatch.setattr(stored_chain, "PATIENCE", 0.1)
     with (chain / "draws").open("rb") as held:
         fcntl.flock(held, fcntl.LOCK_EX)

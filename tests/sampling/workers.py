@@ -18,6 +18,7 @@ import numpy as np
 from pmgp.interface.sampling import blocks
 from pmgp.interface.sampling.chains import chain_folder
 from pmgp.interface.sampling.stored_chain import STATE
+from tests.posix import requires_posix
 
 PATIENCE = 120.0
 """Seconds after which a test gives up waiting."""
@@ -25,6 +26,7 @@ PATIENCE = 120.0
 
 def forkserver() -> Any:
     """A context whose processes are forked from one that has imported what they need, and has no threads."""
+    requires_posix()
     context = multiprocessing.get_context("forkserver")
     context.set_forkserver_preload(["pmgp.interface.sampling", "pmgp.interface.steps"])
     return context
