@@ -67,8 +67,8 @@ def summary(path: Path = FIGURES) -> str:
         f"In that time the default converged on {done[OURS]} of {len(problems)} problems, "
         f"and no other tool on more than {done[second]} ({second}).\n"
         f"On these {done[OURS]} it made {ratios[0]:.1f} to {ratios[-1]:.0f} times as many effective draws per second "
-        "as the next tool, converged or not;\n"
-        f"on the other {len(rest)} nothing converged, and their figures rank nothing.\n"
+        "as the next best tool, converged or not.\n"
+        f"On the other {len(rest)} nothing converged.\n"
     )
 
 

@@ -55,7 +55,7 @@ def test_the_summary_counts_only_what_has_converged(part, tmp_path):
     said = peers.summary(path)
     assert "converged on 2 of 3 problems, and no other tool on more than 1 (NUTS)" in said
     assert "it made 3.0 to 10 times as many" in said
-    assert "on the other 1 nothing converged" in said
+    assert "On the other 1 nothing converged" in said
 
 
 def test_a_tool_that_is_ahead_is_not_passed_over(part, tmp_path):

@@ -46,10 +46,12 @@ def test_the_workflows_run_the_pythons_that_the_package_names():
 
 
 def test_the_installation_page_names_what_conda_has_to_bring():
-    """All that the command needs; PyMC brings the library's other dependencies."""
+    """All that the command needs; PyMC brings the library's other dependencies, in versions that are new enough."""
     page = (ROOT / "docs" / "installation.md").read_text(encoding="utf-8")
     command = re.search(r"conda create -n pmgp -c conda-forge (.*?)\nconda activate", page, re.DOTALL).group(1)
     named = {re.match(r"[\w-]+", word).group() for word in command.replace("\\", "").replace('"', "").split()}
     needed = requirements(PROJECT["optional-dependencies"]["cli"])
-    assert named - set(recipe_requirements()) == {"python"}
-    assert {CONDA_NAMES.get(name, name) for name in [*needed, "qdldl", "pymc", "arviz"]} <= named
+    assert named - set(recipe_requirements()) == {"python", "pip"}
+    versions = dict(re.findall(r'"([\w-]+)([<>=].*?)"', command))
+    assert versions.items() <= recipe_requirements().items()
+    assert {CONDA_NAMES.get(name, name) for name in [*needed, "qdldl", "pymc", "pytensor", "arviz"]} <= named
