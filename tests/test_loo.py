@@ -210,7 +210,7 @@ def test_groups_with_several_observations_are_elements_of_the_effect():
     with pm.Model() as model:
         x = pm.Normal("x", 0.0, pm.HalfNormal("tau"), shape=4)
         pm.Normal("y", x[:, None] + np.zeros((4, 3)), 1.0, observed=y)
-    idata = chain_of(model, tau=np.ones(40), x=np.random.default_rng(4).normal(size=(40, 4)))
+    idata = chain_of(model, tau=np.linspace(0.5, 2.0, 40), x=np.random.default_rng(4).normal(size=(40, 4)))
     idata["observed_data"] = xr.DataTree(xr.Dataset({"y": (("row", "column"), y)}))
     found = pmgp.loo(idata, model=model, **SETTINGS).elpd_i
     assert found.dims == ("x_dim_0",)
@@ -220,6 +220,9 @@ def test_groups_with_several_observations_are_elements_of_the_effect():
 FAMILIES = {
     "Normal": lambda eta, y: pm.Normal("y", eta, 0.4, observed=y),
     "Poisson": lambda eta, y: pm.Poisson("y", pm.math.exp(eta), observed=y),
+    # Their log-density looks at eta or -eta, by the label.
+    "logit": lambda eta, y: pmgp.BernoulliLogit("y", eta, observed=np.minimum(y, 1.0)),
+    "probit": lambda eta, y: pm.Bernoulli("y", p=pm.math.invprobit(eta), observed=np.minimum(y, 1.0)),
 }
 
 
@@ -237,7 +240,7 @@ def test_elements_have_their_names_and_sums_the_number_of_a_predictor(family, sl
     u = xr.DataArray(
         np.random.default_rng(4).normal(size=(1, 40, 4)), {"school": list("abcd")}, ("chain", "draw", "school")
     )
-    draws = xr.Dataset({"tau": (("chain", "draw"), np.ones((1, 40))), "u": u})
+    draws = xr.Dataset({"tau": (("chain", "draw"), np.linspace(0.5, 2.0, 40)[None]), "u": u})
     found = pmgp.loo(xr.DataTree.from_dict({"posterior": draws}), model=model, **SETTINGS).elpd_i
     assert found.dims == (dimension,)
     assert sorted(found[dimension].to_numpy()) == sorted(labels)

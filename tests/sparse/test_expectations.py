@@ -2,6 +2,8 @@
 
 from __future__ import annotations
 
+from functools import partial
+
 import numpy as np
 import pymc as pm
 import pytensor
@@ -13,7 +15,7 @@ from scipy.stats import norm
 import pmgp
 from pmgp.core.numerics.quadrature import normal_rule
 from pmgp.interface.graphs.compilation import INTERPRETED
-from pmgp.interface.sparse.closed_forms import closed_form, largest_probability
+from pmgp.interface.sparse.closed_forms import closed_form, largest_of_unlike, largest_probability
 from pmgp.interface.sparse.likelihood import LatentLikelihood
 
 MEAN, VARIANCE = np.array([-1.0, 0.2, 0.7, 1.5]), np.array([0.3, 1e-6, 2.0, 0.8])
@@ -113,23 +115,50 @@ def test_terms_with_vectors_of_their_own_are_the_mean_over_nodes():
     np.testing.assert_allclose(expected_log, normal_rule(20)[1] @ logs, rtol=1e-9)
 
 
-def largest(mean, variance, order):
+def largest(mean, variance, rule):
     """Probabilities (k, n) that each class is the largest."""
     k, n = mean.shape
     labels = [np.full(n, label) for label in range(k)]
     given = [pt.constant(mean), pt.constant(variance)]
-    return np.array([evaluate(largest_probability(pt.constant(label), *given, order)[0]) for label in labels])
+    return np.array([evaluate(rule(pt.constant(label), *given)[0]) for label in labels])
+
+
+def gauss_hermite(order):
+    return partial(largest_probability, order=order)
 
 
 def test_probabilities_of_the_largest_add_up(rng):
     mean, variance = rng.standard_normal((4, 6)), rng.uniform(0.5, 1.5, (4, 6))
-    np.testing.assert_allclose(largest(mean, variance, 30).sum(axis=0), 1.0, atol=1e-6)
+    np.testing.assert_allclose(largest(mean, variance, gauss_hermite(30)).sum(axis=0), 1.0, atol=1e-6)
+    np.testing.assert_allclose(largest(mean, variance, largest_of_unlike).sum(axis=0), 1.0, atol=1e-7)
+
+
+def test_probabilities_of_unlike_values_add_up(rng):
+    """However narrow some are; the quadrature for values that are alike is far off."""
+    deviation = 10.0 ** rng.uniform(-3.0, 0.0, (4, 50))
+    mean = rng.standard_normal((4, 50)) * 10.0 ** rng.uniform(-1.0, 0.5, 50)
+    np.testing.assert_allclose(largest(mean, deviation**2, largest_of_unlike).sum(axis=0), 1.0, atol=1e-7)
+    assert np.abs(largest(mean, deviation**2, gauss_hermite(30)).sum(axis=0) - 1.0).max() > 0.01
+
+
+def test_slopes_of_unlike_values_are_those_of_their_differences(rng):
+    """Of two, with one a hundred times narrower: first and second derivatives of an exact probability."""
+    mean, variance = pt.matrix("mean"), np.square([[1.0] * 6, [0.01] * 6])
+    probability, _ = largest_of_unlike(pt.zeros(6, dtype=int), mean, pt.constant(variance))
+    slope = pt.grad(probability.sum(), mean)[0]
+    curvature = pt.grad(slope.sum(), mean)[0]
+    given = {mean: rng.standard_normal((2, 6))}
+    spread = np.sqrt(variance.sum(axis=0))
+    z = (given[mean][0] - given[mean][1]) / spread
+    found = [graph.eval(given, mode=INTERPRETED) for graph in (probability, slope, curvature)]
+    exact = [norm.cdf(z), norm.pdf(z) / spread, -z * norm.pdf(z) / spread**2]
+    np.testing.assert_allclose(found, exact, atol=1e-6)
 
 
 def test_of_two_the_larger_is_the_sign_of_their_difference(rng):
     mean, variance = rng.standard_normal((2, 6)), rng.uniform(0.3, 2.0, (2, 6))
     exact = norm.cdf((mean[0] - mean[1]) / np.sqrt(variance.sum(axis=0)))
-    np.testing.assert_allclose(largest(mean, variance, 60)[0], exact, atol=1e-7)
+    np.testing.assert_allclose(largest(mean, variance, gauss_hermite(60))[0], exact, atol=1e-7)
 
 
 def test_expectations_of_robust_max(rng):

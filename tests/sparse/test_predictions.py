@@ -166,6 +166,18 @@ def test_probabilities_of_labels_of_two_outputs(rng):
     assert found["latent_mean"].dims == ("output", "point")
 
 
+@pytest.mark.full
+def test_probabilities_of_classes_with_unlike_variances_add_up(rng):
+    with pm.Model() as model:
+        process = pmgp.gp.Sparse(cov_func=[pm.gp.cov.ExpQuad(1, ls=scale) for scale in (20.0, 0.3, 15.0)])
+        f = process.prior("f", X=X, Xu=Z, n_outputs=3)
+        process.observe("y", f, dist=pmgp.likelihoods.RobustMax.dist, observed=np.arange(len(X)) % 3)
+    v = rng.standard_normal((1, 4, 3, len(Z)))
+    idata = DataTree.from_dict({"posterior": Dataset({"f_rotated_": (("chain", "draw", "k", "m"), v)})})
+    found = process.predict(idata, np.linspace(-1.0, 2.0, 20)[:, None], model=model)
+    np.testing.assert_allclose(found["probabilities"].sum("category"), 1.0, atol=1e-6)
+
+
 def test_what_predictions_refuse(regression, rng):
     model, process = regression
     idata, _ = posterior(rng)

@@ -73,6 +73,8 @@ def test_minibatches(process):
             gp.observe("y", f, dist=poisson, observed=counts)
         with pytest.raises(ValueError, match="total_size is for minibatches, which MCMC cannot use"):
             gp.observe("y", f, dist=poisson, observed=COUNTS, total_size=100)
+        with pytest.raises(ValueError, match="a quadrature has 1 to 370 nodes, not order=400"):
+            gp.observe("y", f, dist=pmgp.BernoulliLogit.dist, observed=np.minimum(COUNTS, 1), order=400)
         with pytest.raises(ValueError, match=f"X {reason}"):
             pmgp.gp.Sparse(cov_func=gp.cov_func).prior("g", X=rows, Xu=Z)
 

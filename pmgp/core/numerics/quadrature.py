@@ -14,6 +14,7 @@ from pmgp.core.numerics.compiled.loading import compiled, vectors
 # A density narrower than the distance between nodes appears to have variance zero. With this lower bound, relative to
 # the variance of the normal that places the nodes, iterations that place them about the last answer still converge.
 RESOLUTION = 0.03
+MOST_NODES = 370
 # The number of sites whose values at the nodes stay in the processor's second cache. Longer arrays also go back to the
 # operating system, which clears them again for the next sweep; that is half of the time of a sweep of a million sites.
 SITES = 2048
@@ -35,7 +36,11 @@ def normal_rule(order: int) -> tuple[np.ndarray, np.ndarray]:
     """Return nodes and weights with ``E[g(z)] ~ sum(weights * g(nodes))`` for z ~ N(0, 1).
 
     `order`: number of nodes; exact for polynomials of degree below ``2 * order``.
+
+    Raises ValueError for an order beyond MOST_NODES, whose weights overflow.
     """
+    if not 1 <= order <= MOST_NODES:
+        raise ValueError(f"a quadrature has 1 to {MOST_NODES} nodes, not order={order}")
     nodes, weights = hermegauss(order)
     weights = weights / weights.sum()
     nodes.flags.writeable = weights.flags.writeable = False

@@ -14,7 +14,7 @@ import pytensor
 import pytensor.tensor as pt
 from pytensor.graph.basic import Apply, Variable
 from pytensor.graph.traversal import io_toposort, walk
-from pytensor.scalar.basic import Mul, Second, TrueDiv
+from pytensor.scalar.basic import Mul, Neg, Second, Sub, Switch, TrueDiv
 from pytensor.tensor.elemwise import Elemwise
 from pytensor.tensor.shape import Shape, Shape_i
 from pytensor.tensor.variable import TensorVariable
@@ -65,8 +65,45 @@ def _predictors(
             ends |= dict.fromkeys(one for one in node.outputs if one in terms)
         else:
             ends |= dict.fromkeys(one for one in own if one in linear)
+    ends = dict.fromkeys(_before_scaling(one, linear, varies) for one in ends)
     kept = [node for node in ends if not is_made_of(node, [one for one in ends if one is not node], values)]
     return {node: linear[node] for node in kept}
+
+
+def _before_scaling(node: TensorVariable, linear: dict[Variable, Linear], varies: set[Variable]) -> TensorVariable:
+    """Return the linear node that a predictor has with another sign or on another scale, or the predictor itself.
+
+    A likelihood that looks at (y - eta) / 2, or at eta or -eta by the label, depends on eta: observations with the same
+    eta share a latent value.
+    """
+    if node.owner is None or not isinstance(node.owner.op, Elemwise):
+        return node
+    inputs = node.owner.inputs
+    own = [one for one in inputs if one in linear]
+    if any(one in varies for one in inputs if one not in own) or not _rescales(node.owner, own):
+        return node
+    before = {_before_scaling(one, linear, varies) for one in own}
+    return before.pop() if len(before) == 1 else node
+
+
+def _rescales(node: Apply, own: list[Variable]) -> bool:
+    """Whether an elementwise operation changes the sign or the scale of its own inputs, not their shape."""
+    if any(one.type.broadcastable != node.outputs[0].type.broadcastable for one in own):
+        return False
+    first, rest = node.inputs[0], node.inputs[1:]
+    number = all(all(one.type.broadcastable) for one in node.inputs if one not in own)
+    match node.op.scalar_op:
+        case Neg():
+            return True
+        case Sub():
+            return rest == own
+        case Switch():
+            return len(own) == 2 and first not in own
+        case Mul():
+            return len(own) == 1 and number
+        case TrueDiv():
+            return own == [first] and number
+    return False
 
 
 def _linear(

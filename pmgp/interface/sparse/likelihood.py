@@ -31,11 +31,16 @@ class LatentLikelihood:
     """The likelihood p(y|f) with f ~ N(mean, variance), element by element.
 
     `dist` takes latent values and parameters, and returns a PyMC distribution made with ``.dist``. `order` is the
-    number of Gauss-Hermite nodes where there is no closed form.
+    number of Gauss-Hermite nodes where there is no closed form. `alike`: whether different outputs have alike variances
+    at one input, as they have with one covariance function for all.
     """
 
     dist: Callable[..., TensorVariable]
     order: int
+    alike: bool = True
+
+    def __post_init__(self) -> None:
+        normal_rule(self.order)  # An order without a rule is refused here, and not when a chain begins.
 
     def draw(self, mean: TensorVariable, variance: TensorVariable, *others: Any) -> TensorVariable:
         """Return a random variable y; its parameters are followed by its size, which is that of f."""
@@ -51,7 +56,7 @@ class LatentLikelihood:
     ) -> TensorVariable:
         """Return E log p(y|f) for each observation."""
         f = mean.type()
-        known = closed_form(self.dist(f, *parameters), f, self.order)
+        known = closed_form(self.dist(f, *parameters), f, self.order, self.alike)
         if known is not None:
             return known.expected_log(value, mean, variance)
         weights, terms = self._at_nodes(value, mean, variance, parameters)
@@ -62,7 +67,7 @@ class LatentLikelihood:
     ) -> TensorVariable:
         """Return log E p(y|f) for each observation."""
         f = mean.type()
-        known = closed_form(self.dist(f, *parameters), f, self.order)
+        known = closed_form(self.dist(f, *parameters), f, self.order, self.alike)
         if known is not None and known.log_expected is not None:
             return known.log_expected(value, mean, variance)
         terms, deviation = self.log_density(value, f, *parameters), pt.sqrt(variance)

@@ -174,7 +174,8 @@ class Sparse(Predicting):
         observed : array_like
             All observations, with the shape of f, or (n,) for `RobustMax`.
         order : int
-            Number of nodes of the quadrature.
+            Number of nodes of the Gauss-Hermite quadrature, at most 370. `RobustMax` with a covariance function for
+            each output has nodes of its own.
         **kwargs
             Arguments of every PyMC distribution: ``dims``.
 
@@ -189,12 +190,12 @@ class Sparse(Predicting):
         ValueError
             If observations are missing, outside the support, or differ in number from the latent values; if an
             observation depends on several latent values; if `dist` uses variables of the model that are not among the
-            parameters; if the observations are a `pymc.Minibatch` or ``total_size`` is given.
+            parameters; if the observations are a `pymc.Minibatch` or ``total_size`` is given; for another `order`.
         TypeError
             If `dist` does not return a distribution.
         """
         model = pm.modelcontext(kwargs.pop("model", None))
-        likelihood = LatentLikelihood(dist, order)
+        likelihood = LatentLikelihood(dist, order, alike=not isinstance(self.cov_func, Sequence))
         mean, variance = f
         others = [as_parameter(parameter) for parameter in parameters]
         for what, array in {"observed": observed, **{f"parameter {i}": p for i, p in enumerate(others)}}.items():

@@ -159,6 +159,7 @@ class _Deviations(NamedTuple):
 class RobustMaxTerms:
     """Terms for the classes of one observed variable, as functions of the means of f and their variances.
 
+    For processes that share a covariance function: the kernels' quadrature needs variances that are alike.
     The derivatives are computed with the terms' graphs, because no kernel has the second ones.
     """
 
@@ -173,7 +174,7 @@ class RobustMaxTerms:
 
     @classmethod
     def of(cls, model: pm.Model, rv: Any, outputs: int) -> RobustMaxTerms | None:
-        """Return the terms of an observed variable, or None for another likelihood or a function of f."""
+        """Return the terms of an observed variable, or None for another likelihood, function of f or covariances."""
         process: Any = inducing_process(model)
         mean, _, *others = rv.owner.op.dist_params(rv.owner)
         value = model.rvs_to_values[rv]
@@ -182,7 +183,7 @@ class RobustMaxTerms:
         likelihood = process.likelihood(rv.name)
         f = mean.type()
         drawn = likelihood.dist(f).owner
-        if not isinstance(drawn.op, RobustMaxRV):
+        if not isinstance(drawn.op, RobustMaxRV) or not likelihood.alike:
             return None
         by_class, epsilon = drawn.op.dist_params(drawn)
         known = known_value(epsilon)
