@@ -23,12 +23,17 @@ OPERATION_STATS = ("n_cholesky", "n_inverse", "n_matmul", "n_newton")
 MIN_DRAWS = 10
 """The smallest number of draws for R-hat and ESS, which split each chain into two halves."""
 
+# PyMC's ending of the names of missing observations, that of whitened values, and what no plot could show.
+MISSING, WHITENED, MOST_ELEMENTS = "_unobserved", "_rotated_", 100
+
 
 def hyperparameter_names(idata: xr.DataTree) -> list[str]:
-    """Return the variables of the posterior that are not latent values at the observations.
+    """Return the variables of the posterior that are neither latent values nor missing observations.
 
     A variable counts as latent if it has the longest dimension of an observed variable, or, in a model without named
-    dimensions, one that is as long. (A table of observations may have a length-scale for each of its columns.)
+    dimensions, one that is as long; observations that are missing are counted. (A table of observations may have a
+    length-scale for each of its columns.) So do the whitened values of :class:`pmgp.gp.Sparse`, and all variables with
+    more than a hundred elements, such as a field at the nodes of a mesh.
 
     Parameters
     ----------
@@ -43,16 +48,22 @@ def hyperparameter_names(idata: xr.DataTree) -> list[str]:
     >>> pmgp.diagnostics.hyperparameter_names(idata)
     ['lengthscale']
     """
-    observed = idata.children.get("observed_data")
+    posterior, observed = idata["posterior"].data_vars, idata.children.get("observed_data")
+    missing = [str(name) for name in posterior if str(name).endswith(MISSING)]
+    with_missing = [name.removesuffix(MISSING) for name in missing if name.removesuffix(MISSING) in posterior]
     sizes: dict[Hashable, int] = {}
-    for data in () if observed is None else observed.data_vars.values():
+    for data in [
+        *(() if observed is None else observed.data_vars.values()),
+        *(posterior[name].isel(chain=0, draw=0) for name in with_missing),
+    ]:
         longest = max(data.shape, default=0)
         sizes |= {dim: size for dim, size in data.sizes.items() if size == longest}
     names = []
-    for name, variable in idata["posterior"].data_vars.items():
+    for name, variable in posterior.items():
         own = {dim: size for dim, size in variable.sizes.items() if dim not in ("chain", "draw")}
         unnamed = {size for dim, size in own.items() if str(dim).startswith(f"{name}_dim_")}
-        if not set(own) & set(sizes) and not unnamed & set(sizes.values()):
+        latent = bool(set(own) & set(sizes) or unnamed & set(sizes.values())) or str(name).endswith((MISSING, WHITENED))
+        if not latent and np.prod(list(own.values())) <= MOST_ELEMENTS:
             names.append(str(name))
     return names
 
@@ -194,8 +205,8 @@ def chosen_names(idata: xr.DataTree, var_names: Sequence[str] | str | None) -> l
         if names := hyperparameter_names(idata):
             return names
         raise ValueError(
-            "every variable of the posterior has a dimension as long as the observations, so none counts as a "
-            f"hyper-parameter; name some of them: var_names={known}"
+            "every variable of the posterior has a dimension as long as the observations, or more than "
+            f"{MOST_ELEMENTS} elements, so none counts as a hyper-parameter; name some of them: var_names={known}"
         )
     names = [var_names] if isinstance(var_names, str) else list(var_names)
     unknown = [name for name in names if name not in known]

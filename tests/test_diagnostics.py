@@ -17,6 +17,19 @@ def test_hyperparameters_are_found_without_named_dimensions():
     assert diagnostics.hyperparameter_names(idata) == ["lengthscale", "variance"]
 
 
+def test_latent_values_of_other_lengths_are_no_hyperparameters():
+    """With missing observations, which PyMC divides; with inducing inputs; at the nodes of a mesh."""
+    draws = {"lengthscale": (), "cutpoints": (2,), "f": (30,), "y_unobserved": (3,), "y": (30,), "g_rotated_": (7,)}
+    posterior = {name: np.ones((2, 10, *shape)) for name, shape in (draws | {"field": (16, 16)}).items()}
+    idata = arviz.from_dict({"posterior": posterior, "observed_data": {"y_observed": np.ones(27)}})
+    assert diagnostics.hyperparameter_names(idata) == ["lengthscale", "cutpoints"]
+    named = arviz.from_dict(
+        {"posterior": {name: posterior[name] for name in ("lengthscale", "f", "y_unobserved", "y")}},
+        dims={"f": ["row"], "y": ["row"]},
+    )
+    assert diagnostics.hyperparameter_names(named) == ["lengthscale"]
+
+
 def test_rhat_at_the_last_point_is_that_of_all_draws():
     idata = make_posterior()
     curves = diagnostics.rhat_over_iterations(idata, points=5)

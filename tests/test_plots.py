@@ -242,6 +242,15 @@ def test_counts_are_drawn_within_and_outside_their_intervals(factor):
     assert axes.get_xscale() == "symlog"
 
 
+@pytest.mark.parametrize("place", range(4))
+@pytest.mark.parametrize("missing", [np.nan, np.ma.masked])
+def test_missing_counts_are_refused(missing, place):
+    y, mean, end, probability = (np.ma.array(np.full(5, value)) for value in (2.0, 2.5, 4.0, 0.5))
+    (y, mean, end, probability)[place][3] = missing
+    with pytest.raises(ValueError, match="must be finite; leave out the missing counts"):
+        plots.counts(y, mean, (np.zeros(5), end), (probability, np.ones(5)))
+
+
 @pytest.mark.parametrize("missing", [np.nan, np.ma.masked])
 def test_missing_measurements_are_refused(missing):
     y = np.ma.array(np.zeros(5))

@@ -49,6 +49,11 @@ def counts(
     bins : int
         Number of bins of the histogram.
 
+    Raises
+    ------
+    ValueError
+        If a value is masked or not finite.
+
     Examples
     --------
     >>> import numpy as np, pmgp
@@ -58,14 +63,17 @@ def counts(
     >>> interval = predicted.quantile(0.05), predicted.quantile(0.95)
     >>> figure = pmgp.plots.counts(y, mean, interval, (predicted.cumulative(y - 1), predicted.cumulative(y)))
     """
-    y, mean = np.asarray(y), np.asarray(mean, dtype=np.float64)
+    y, mean, low, high, below, up_to = (
+        np.ma.filled(np.ma.asarray(values, dtype=np.float64), np.nan) for values in (y, mean, *interval, *transform)
+    )
+    if not all(np.isfinite(values).all() for values in (y, mean, low, high, below, up_to)):
+        raise ValueError("counts and what is predicted of them must be finite; leave out the missing counts")
     with style():
         figure, (left, right) = plt.subplots(1, 2, figsize=(WIDTH, 4.6), width_ratios=(3, 2))
-        ends = Interval(*(np.asarray(end, dtype=np.float64) for end in interval))
-        draw_observed(left, y, mean, ends, "count")
-        _count_axes(left, float(max(y.max(), mean.max(), ends.high.max())))
+        draw_observed(left, y, mean, Interval(low, high), "count")
+        _count_axes(left, float(max(y.max(), mean.max(), high.max())))
         left.set(xlabel=f"predicted mean of {name}", ylabel=f"observed {name}")
-        draw_transform(right, transform, bins, "predictive probability up to the observed count")
+        draw_transform(right, (below, up_to), bins, "predictive probability up to the observed count")
     return figure
 
 

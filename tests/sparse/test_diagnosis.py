@@ -92,6 +92,22 @@ def test_what_the_present_inducing_inputs_leave_is_theirs(theta, places):
     assert present > 1.01 * others[3]
 
 
+def test_the_order_of_covariances_does_not_matter(rng):
+    """What all of them leave counts, and the advice names a model that can be had."""
+    Y, draws = np.stack([TARGETS, -TARGETS]), rng.standard_normal((1, DRAWS, 2, 4))
+    scales, found = (3.0, 0.3), []
+    for order in ([0, 1], [1, 0]):
+        with pm.Model() as model:
+            process = pmgp.gp.Sparse(cov_func=[pm.gp.cov.Matern52(1, ls=scales[k]) for k in order])
+            f = process.prior("f", X=X, Xu=X[::3], n_outputs=2)
+            process.observe("y", f, dist=lambda f: pm.Normal.dist(f, 0.1), observed=Y[order])
+        posterior = Dataset({"f_rotated_": (("chain", "draw", "k", "m"), draws[:, :, order])})
+        found.append(process.diagnose(DataTree.from_dict({"posterior": posterior}), model=model))
+    assert found[0].enough == found[1].enough
+    np.testing.assert_allclose(found[0][:3], found[1][:3])
+    assert "pmgp.PseudoMarginal on a model with pm.gp.Latent" in str(found[0])
+
+
 def test_advice_follows_the_trace():
     """A penalty that varies by two nats must become forty times as small, and with it the trace."""
     penalties = np.array([0.0, 4.0])

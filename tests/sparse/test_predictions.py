@@ -167,6 +167,20 @@ def test_probabilities_of_labels_of_two_outputs(rng):
 
 
 @pytest.mark.full
+@pytest.mark.parametrize("number", [1, 3])
+def test_new_values_of_several_outputs_are_drawn_together(number):
+    model, process = known_process(probit, np.stack([LABELS, 1 - LABELS]), n_outputs=2)
+    inputs = NEW[:number]
+    with model:
+        new = process.conditional("new", inputs, jitter=1e-3)
+    assert pm.draw(new, 5, random_seed=1, mode=INTERPRETED).shape == (5, 2, number)
+    A = projection(inputs)
+    expected = kernel(inputs, inputs) - A.T @ A + 1e-3 * np.eye(number)
+    covariances = new.owner.op.dist_params(new.owner)[1].eval(mode=INTERPRETED)
+    np.testing.assert_allclose(covariances, [expected, expected], atol=1e-12)
+
+
+@pytest.mark.full
 def test_probabilities_of_classes_with_unlike_variances_add_up(rng):
     with pm.Model() as model:
         process = pmgp.gp.Sparse(cov_func=[pm.gp.cov.ExpQuad(1, ls=scale) for scale in (20.0, 0.3, 15.0)])

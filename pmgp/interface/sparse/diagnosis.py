@@ -38,6 +38,8 @@ class Diagnosis(NamedTuple):
         of the penalty down to 0.05 nats; None if four times the present number does not.
     points : int
         The number of inputs of the observations.
+    one_output : bool
+        Whether the process has one output, so that it makes the exact model by itself.
     """
 
     unexplained: float
@@ -47,6 +49,7 @@ class Diagnosis(NamedTuple):
     inducing: int
     enough: int | None
     points: int
+    one_output: bool = True
 
     @property
     def good(self) -> bool:
@@ -86,9 +89,10 @@ class Diagnosis(NamedTuple):
     def _advice(self) -> str:
         needed = f"more than {4 * self.inducing}" if self.enough is None else f"about {self.enough}"
         if self.exact_instead:
+            model = "gp.exact_model()" if self.one_output else "a model with pm.gp.Latent"
             return (
                 f"With {needed} inducing inputs for {self.points} points, nothing would be saved: use the exact chain, "
-                "pmgp.PseudoMarginal on gp.exact_model()."
+                f"pmgp.PseudoMarginal on {model}."
             )
         placed = self.enough is not None and self.enough <= self.inducing
         better = ", better placed, for example by pmgp.gp.select_inducing," if placed else ","
@@ -105,6 +109,7 @@ def diagnosis_of(
     traces: np.ndarray,
     inducing: int,
     points: int,
+    one_output: bool = True,
 ) -> Diagnosis:
     """Return the diagnosis computed from draws.
 
@@ -121,6 +126,7 @@ def diagnosis_of(
         inducing,
         _enough(trace, traces, inducing, deviation),
         points,
+        one_output,
     )
 
 

@@ -2,6 +2,8 @@
 
 from __future__ import annotations
 
+from functools import reduce
+from operator import add
 from typing import Any
 
 import numpy as np
@@ -86,7 +88,9 @@ class Predicting:
         """
         mean, covariance = self._prepared(Xnew).joint(table_of(Xnew))
         kwargs.setdefault("method", "svd")
-        return pm.MvNormal(name, mu=mean, cov=stabilize(covariance, jitter), **kwargs)
+        # PyMC's `stabilize` is for a single matrix.
+        stable = covariance + jitter * pt.eye(covariance.shape[-1])
+        return pm.MvNormal(name, mu=mean, cov=stable, **kwargs)
 
     def compute_log_likelihood(
         self,
@@ -251,7 +255,9 @@ class Predicting:
         hyperparameters = [rv.name for rv in model.free_RVs if rv is not prepared.v]
         values = {name: np.array([draw[name] for draw in chosen]) for name in hyperparameters}
         traces = self._traces(model, values)
-        return diagnosis_of(unexplained, penalties, values, *traces, prepared.size, self.points)
+        return diagnosis_of(
+            unexplained, penalties, values, *traces, prepared.size, self.points, one_output=prepared.n_outputs == 1
+        )
 
     @property
     def whitened(self) -> Any:
@@ -301,18 +307,23 @@ class Predicting:
     def _traces(self, model: pm.Model, values: dict[str, np.ndarray]) -> tuple[float, np.ndarray]:
         """Return the variance left at X by the present inducing inputs, and by the first ones of some chosen in turn.
 
-        Both are those of the first covariance at theta's mean.
+        Both are sums over the covariance functions, at theta's mean; the others are chosen for the functions' sum.
         """
         prepared, X = self._prepared(self._inputs, "X"), current_value(self._inputs)
         assert X is not None
         start = {name: draws.mean(axis=0) for name, draws in values.items()}
-        cov_func = prepared.cov_funcs[0]
+        cov_func = reduce(add, prepared.cov_funcs)
         number = min(4 * prepared.size, len(np.unique(X, axis=0)))
         with model:
             Z = select_inducing(X, number, "conditional_variance", cov_func=cov_func, start=start)
-        several = InducingInputs(self.mean_func, [cov_func], pt.as_tensor(Z), prepared.v, 1, JITTER_DEFAULT)
-        present, [A] = prepared.projections(self._inputs)[0], several.projections(self._inputs)
-        graphs = [cov_func(self._inputs, diag=True).sum(), pt.square(present).sum(), pt.square(A).sum(axis=1)]
+        several = InducingInputs(
+            self.mean_func, prepared.cov_funcs, pt.as_tensor(Z), prepared.v, prepared.n_outputs, JITTER_DEFAULT
+        )
+        present, in_turn = (
+            pt.add(*[pt.square(A).sum(axis=1) for A in inputs.projections(self._inputs)], 0.0)
+            for inputs in (prepared, several)
+        )
+        graphs = [cov_func(self._inputs, diag=True).sum(), present.sum(), in_turn]
         v = np.zeros([int(length) for length in prepared.v.shape.eval()])
         [(total, explained, gains)] = at_draws([start | {prepared.v.name: v}], model, graphs)
         return max(float(total - explained), 0.0), np.maximum(total - np.cumsum(gains), 0.0)
