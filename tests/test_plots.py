@@ -379,3 +379,13 @@ def test_a_trend_is_drawn_in_order_of_time():
         np.testing.assert_array_equal(curves["forecast"], np.arange(8.0, 12.0))
     alone = plots.trend(bands(forecast=True), *observed).axes[0]
     assert alone.get_legend_handles_labels()[1] == ["forecast: median, and interval of 90 %", "observed"]
+
+
+def test_forecasts_before_and_after_a_trend_are_drawn_apart():
+    """Each reaches to the trend beside it, and no line crosses the trend."""
+    forecast = np.isin(np.arange(12), [0, 1, 9, 10, 11]).astype(object)
+    axes = plots.trend(bands(forecast=forecast), ([2.0], [1]), ([], [])).axes[0]
+    drawn = [line.get_xdata() for line in axes.lines if len(line.get_xdata()) > 1]
+    for found, expected in zip(drawn, [[0, 1, 2], np.arange(2, 9), [8, 9, 10, 11]], strict=True):
+        np.testing.assert_array_equal(found, expected)
+    assert sum("forecast" in text for text in axes.get_legend_handles_labels()[1]) == 1

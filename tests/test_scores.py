@@ -293,6 +293,7 @@ def test_an_uncertain_rate_widens_the_distribution_as_it_should():
         rate = exposure[k] * np.exp(mean[k] + variance[k] / 2)
         first, second = density @ grid, density @ grid**2
         assert first == pytest.approx(rate, rel=0.002)
+        assert predicted.mean[k] == pytest.approx(rate)
         assert second - first**2 == pytest.approx(rate + rate**2 * np.expm1(variance[k]), rel=0.02)
 
 
@@ -314,13 +315,15 @@ def test_quantiles_of_rates_beyond_scipys_reach_the_probability():
         assert PredictedCounts.log_normal([5.0], [2e6]).quantile(0.95) > 1e18
 
 
-@pytest.mark.parametrize(("mean", "variance", "y"), [(1.0, 0.5, 100), (0.0, 9.0, 1000), (5.0, 9.0, 0), (3.0, 1e-6, 9)])
+@pytest.mark.parametrize(
+    ("mean", "variance", "y"), [(1.0, 0.5, 100), (0.0, 9.0, 1000), (5.0, 9.0, 0), (3.0, 1e-6, 9), (-5.0, 400.0, 0)]
+)
 def test_densities_of_outlying_counts_are_integrals(mean, variance, y):
-    """Far beyond the quantiles that represent the rates."""
+    """Far beyond the quantiles that represent the rates, and for log-rates that are hardly known."""
     f = np.linspace(mean - 14.0 * np.sqrt(variance), mean + 14.0 * np.sqrt(variance), 200_001)
     logs = stats.poisson.logpmf(y, 2.0 * np.exp(f)) + stats.norm.logpdf(f, mean, np.sqrt(variance))
     found = PredictedCounts.log_normal([mean], [variance], [2.0]).log_density([y])
-    np.testing.assert_allclose(found, logsumexp(logs) + np.log(f[1] - f[0]), rtol=1e-7)
+    np.testing.assert_allclose(found, logsumexp(logs) + np.log(f[1] - f[0]), rtol=1e-6)
 
 
 def test_no_exposure_gives_no_count():
@@ -335,6 +338,10 @@ def test_predicted_counts_refuse_what_makes_no_distribution():
         PredictedCounts.log_normal([1.0], [-0.5])
     with pytest.raises(ValueError, match=r"equal shapes, not \(1,\) and \(2,\)"):
         PredictedCounts.log_normal([1.0], [0.5, 0.5])
+    with pytest.raises(ValueError, match="variance is NaN in 1 of 2 predictions"):
+        PredictedCounts.log_normal([1.0, 2.0], [0.5, np.nan])
+    with pytest.raises(ValueError, match="mean has masked values, 1 of 2"):
+        PredictedCounts.log_normal(np.ma.masked_array([1.0, 2.0], [False, True]), [0.5, 0.5])
     for function in (predicted.log_density, predicted.cumulative):
         with pytest.raises(ValueError, match=r"y must have the shape \(2,\) of the predictions, not \(1,\)"):
             function([1])

@@ -59,9 +59,9 @@ def counts(
     >>> import numpy as np, pmgp
     >>> rng = np.random.default_rng(1)
     >>> predicted = pmgp.scores.counts.PredictedCounts.log_normal(rng.normal(size=50), np.full(50, 0.1))
-    >>> mean, y = predicted.rates.mean(axis=0), rng.poisson(predicted.rates[0])
+    >>> y = rng.poisson(predicted.rates[0])
     >>> interval = predicted.quantile(0.05), predicted.quantile(0.95)
-    >>> figure = pmgp.plots.counts(y, mean, interval, (predicted.cumulative(y - 1), predicted.cumulative(y)))
+    >>> figure = pmgp.plots.counts(y, predicted.mean, interval, (predicted.cumulative(y - 1), predicted.cumulative(y)))
     """
     y, mean, low, high, below, up_to = (
         np.ma.filled(np.ma.asarray(values, dtype=np.float64), np.nan) for values in (y, mean, *interval, *transform)

@@ -2,7 +2,8 @@
 
 from __future__ import annotations
 
-from collections.abc import Sequence
+from collections.abc import Iterator, Sequence
+from itertools import pairwise
 from typing import TYPE_CHECKING, Any
 
 import matplotlib.pyplot as plt
@@ -54,19 +55,14 @@ def trend(
     with style():
         figure, axes = plt.subplots(figsize=(WIDTH, 4.4))
         table = table.sort_values("time")
-        trend, later = table.loc[~table["forecast"]], table.loc[table["forecast"]]
-        parts = [(trend, ACCENT, "trend")] if len(trend) else []
-        if len(later):
-            # The forecast begins at the last time of the trend, so that there is no gap between them.
-            import pandas as pd
-
-            parts.append((pd.concat([trend.tail(1), later]), FORECAST, "forecast"))
-        for rows, color, word in parts:
+        for rows, forecast, first in _parts(table):
+            color, word = (FORECAST, "forecast") if forecast else (ACCENT, "trend")
             if "count_low" in table:
                 ends = rows["count_low"], rows["count_high"]
                 axes.fill_between(rows["time"], *ends, color=color, alpha=0.13, linewidth=0)
             axes.fill_between(rows["time"], rows["low"], rows["high"], color=color, alpha=0.35, linewidth=0)
-            axes.plot(rows["time"], rows["median"], color=color, label=f"{word}: median, and interval of 90 %")
+            label = f"{word}: median, and interval of 90 %" if first else None
+            axes.plot(rows["time"], rows["median"], color=color, label=label)
         many = len(np.asarray(observations[0])) > FEW
         settings: dict[str, Any] = {"color": GRAY, "linestyle": "none", "marker": "o", "zorder": 1}
         axes.plot(*observations, markersize=1.5 if many else 3.5, label="observed", **settings)
@@ -79,3 +75,18 @@ def trend(
             axes.set_yticks(range(len(categories)), categories)
         axes.legend(loc="lower left", bbox_to_anchor=(0, 1), ncols=3)
     return figure
+
+
+def _parts(table: pd.DataFrame) -> Iterator[tuple[pd.DataFrame, bool, bool]]:
+    """Yield the rows of each uninterrupted trend and forecast, which it is, and whether it is the first of its kind.
+
+    A forecast begins and ends at the trend's rows beside it, so that there is no gap between them.
+    """
+    forecast = table["forecast"].to_numpy(dtype=bool)
+    ends = [0, *(np.flatnonzero(forecast[1:] != forecast[:-1]) + 1), len(table)]
+    seen: set[bool] = set()
+    for start, end in pairwise(ends):
+        is_forecast = bool(forecast[start])
+        beside = int(is_forecast)
+        yield table.iloc[max(start - beside, 0) : end + beside], is_forecast, is_forecast not in seen
+        seen.add(is_forecast)

@@ -17,8 +17,10 @@ from pmgp.core.numerics.arrays import refuse_masked
 
 N_RATES = 500
 """Number of rates that represent a log-normal distribution."""
-REACH, N_STEPS = 20.0, 161
-"""Integrals over log-rates: their reach from the mode, in widths of the mode, and their number of steps."""
+REACH, N_STEPS, NEAR = 30.0, 201, 0.1
+"""Integrals over log-rates: their reach from the mode and their number of steps, which grow with the distance from the
+mode beyond `NEAR`; in widths of the mode. The probability of no count falls over one unit of log-rate, however wide the
+mode is."""
 LARGE_RATE = 1e9
 """Above this rate a Poisson distribution is taken for normal."""
 LARGEST_COUNT = 2**61
@@ -33,7 +35,10 @@ class LogRates(NamedTuple):
     exposure: NDArray[np.float64]
 
     def log_density(self, y: NDArray[np.float64]) -> NDArray[np.float64]:
-        """Return the log-probabilities (m,) of the counts y (m,): log-concave integrals, by the trapezoidal rule."""
+        """Return the log-probabilities (m,) of the counts y (m,): log-concave integrals, by the trapezoidal rule.
+
+        No logarithm is off by more than 2e-4, for variances up to 1e5.
+        """
         with np.errstate(divide="ignore"):
             mean = self.mean + np.log(self.exposure)
         known = (self.variance == 0.0) | ~np.isfinite(mean)
@@ -42,10 +47,12 @@ class LogRates(NamedTuple):
         shifted = mean + variance * y
         mode = shifted - np.real(wrightomega(np.log(variance) + shifted))
         width = (1.0 / variance + np.exp(mode)) ** -0.5
-        steps = np.linspace(-REACH, REACH, N_STEPS)[:, None]
+        end = np.arcsinh(REACH / NEAR)
+        t, step = np.linspace(-end, end, N_STEPS, retstep=True)
+        steps, sizes = NEAR * np.sinh(t)[:, None], NEAR * step * np.cosh(t)[:, None]
         f = mode + width * steps
         logs = poisson.logpmf(y, np.exp(f)) + norm.logpdf(f, mean, np.sqrt(variance))
-        total = logsumexp(logs, axis=0) + np.log(width * (steps[1] - steps[0]))
+        total = logsumexp(logs + np.log(sizes), axis=0) + np.log(width)
         return np.where(known, poisson.logpmf(y, self.exposure * np.exp(self.mean)), total)
 
 
@@ -89,18 +96,32 @@ class PredictedCounts:
         Raises
         ------
         ValueError
-            If a variance or an exposure is negative, or shapes differ.
+            If a variance or an exposure is negative, a value is NaN, or shapes differ.
         """
+        for name, given in {"mean": mean, "variance": variance, "exposure": exposure}.items():
+            refuse_masked(name, given)
         center, spread = np.asarray(mean, dtype=np.float64), np.asarray(variance, dtype=np.float64)
         units = np.broadcast_to(np.asarray(exposure, dtype=np.float64), center.shape)
         if center.shape != spread.shape:
             raise ValueError(f"mean and variance must have equal shapes, not {center.shape} and {spread.shape}")
-        for name, values in {"variance": spread, "exposure": units}.items():
-            if (values < 0.0).any():
+        for name, values in {"mean": center, "variance": spread, "exposure": units}.items():
+            if np.isnan(values).any():
+                raise ValueError(f"{name} is NaN in {np.isnan(values).sum()} of {values.size} predictions")
+            if name != "mean" and (values < 0.0).any():
                 raise ValueError(f"{name} must not be negative, as {values.min():g} is")
         quantiles = norm.ppf((np.arange(N_RATES) + 0.5) / N_RATES)
         rates = units * np.exp(center + quantiles[:, None] * np.sqrt(spread))
         return cls(rates, LogRates(center, spread, units))
+
+    @property
+    def mean(self) -> NDArray[np.float64]:
+        """The expected counts (m,), which are infinite where log-rates vary so much that a float cannot hold them."""
+        if self.log_rates is None:
+            return self.rates.mean(axis=0)
+        center, variance, units = self.log_rates
+        # The rates that represent a wide distribution miss its largest, which its mean depends on.
+        with np.errstate(over="ignore"):
+            return np.where(units > 0.0, units * np.exp(center + 0.5 * variance), 0.0)
 
     def log_density(self, y: ArrayLike) -> NDArray[np.float64]:
         """Return the log-probabilities (m,) of the counts y (m,)."""
@@ -167,7 +188,7 @@ def summarize(y: ArrayLike, mean: ArrayLike, log_density: ArrayLike) -> dict[str
     --------
     >>> import pmgp
     >>> predicted = pmgp.scores.counts.PredictedCounts.log_normal([0.0, 1.0], [0.5, 0.5])
-    >>> scores = pmgp.scores.counts.summarize([1, 4], predicted.rates.mean(axis=0), predicted.log_density([1, 4]))
+    >>> scores = pmgp.scores.counts.summarize([1, 4], predicted.mean, predicted.log_density([1, 4]))
     >>> {name: round(score, 2) for name, score in scores.items()}
     {'log_density': -1.72, 'mean_absolute_error': 0.4, 'root_mean_squared_error': 0.41}
     """
