@@ -1,3 +1,5 @@
+from functools import partial
+
 import arviz as az
 import matplotlib as mpl
 import matplotlib.pyplot as plt
@@ -50,19 +52,17 @@ def test_one_panel_a_hyperparameter_and_none_for_f(plot, ard):
         assert {name for name in FEATURES if name in " ".join(shown(figure))} == set(FEATURES)
 
 
-@pytest.mark.representatives(but=["trace-labels0", "rank-labels1"])
+@pytest.mark.representatives(but=["plot0-labels0", "rank-labels1"])
 @pytest.mark.parametrize(
     ("plot", "labels"),
     [
-        (plots.trace, {"Draw", "sd of the feature", "variance of f"}),
+        (partial(plots.trace, units={"lengthscale": "years"}), {"Draw", "years", "value"}),
         (plots.rank, {"Fractional ranks", "Δ ECDF of ranks"}),
         (plots.autocorrelation, {"Lag", "autocorrelation"}),
-        (plots.posterior, {"sd of the feature", "variance of f"}),
+        (partial(plots.posterior, units={"lengthscale": "years"}), {"years", "value"}),
         (plots.rhat, {"draws used of each chain", "R-hat", "variance", "lengthscale[mitoses]"}),
-        (
-            plots.lengthscale,
-            {"length-scale (standard deviations of the feature), logarithmic scale"},
-        ),
+        (plots.lengthscale, {"length-scale, logarithmic scale"}),
+        (partial(plots.lengthscale, unit="years"), {"length-scale (years), logarithmic scale"}),
     ],
 )
 def test_axes_say_what_they_show(plot, labels):

@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 import math
-from collections.abc import Callable, Sequence
+from collections.abc import Callable, Mapping, Sequence
 from typing import Any
 
 import arviz
@@ -24,17 +24,13 @@ LEAST_EXCESS = 1e-3
 
 PANEL_HEIGHT = 2.4
 COLUMNS = 3
-UNITS = {
-    "lengthscale": "sd of the feature",
-    "variance": "variance of f",
-    "level": "log-rate",
-    "cutpoints": "scale of f",
-}
 N_NAMED = 8
 """Number of curves with a color and a name of their own, the length of ArviZ's color cycle."""
 
 
-def trace(idata: xr.DataTree, var_names: Sequence[str] | str | None = None) -> Figure:
+def trace(
+    idata: xr.DataTree, var_names: Sequence[str] | str | None = None, units: Mapping[str, str] | None = None
+) -> Figure:
     """Plot the values of the hyper-parameters against the draw, with one line for each chain.
 
     Parameters
@@ -43,6 +39,8 @@ def trace(idata: xr.DataTree, var_names: Sequence[str] | str | None = None) -> F
         With group ``posterior``.
     var_names : str or sequence of str, optional
         The hyper-parameters by default; see :func:`pmgp.diagnostics.hyperparameter_names`.
+    units : mapping of str to str, optional
+        Units of variables by name, such as ``{"lengthscale": "years"}``, for the axes.
 
     Examples
     --------
@@ -53,7 +51,7 @@ def trace(idata: xr.DataTree, var_names: Sequence[str] | str | None = None) -> F
     """
     visuals = {"trace": {"alpha": 0.75, "width": 0.7}}
     figure = _facets(arviz.plot_trace, idata, var_names, visuals=visuals)
-    for axes, unit in zip(figure.axes, _units(idata, var_names), strict=False):
+    for axes, unit in zip(figure.axes, _units(idata, var_names, units), strict=False):
         axes.set_ylabel(unit)
     return figure
 
@@ -107,12 +105,14 @@ def autocorrelation(idata: xr.DataTree, var_names: Sequence[str] | str | None = 
     return _facets(arviz.plot_autocorr, idata, var_names, visuals=visuals, ylabel="autocorrelation", max_lag=lags)
 
 
-def posterior(idata: xr.DataTree, var_names: Sequence[str] | str | None = None) -> Figure:
+def posterior(
+    idata: xr.DataTree, var_names: Sequence[str] | str | None = None, units: Mapping[str, str] | None = None
+) -> Figure:
     """Plot marginal posterior densities with mean and credible interval.
 
     Parameters
     ----------
-    idata, var_names
+    idata, var_names, units
         See :func:`trace`.
 
     Examples
@@ -123,7 +123,7 @@ def posterior(idata: xr.DataTree, var_names: Sequence[str] | str | None = None) 
     >>> figure = pmgp.plots.posterior(idata)
     """
     figure = _facets(arviz.plot_dist, idata, var_names, legend=False)
-    for axes, unit in zip(figure.axes, _units(idata, var_names), strict=False):
+    for axes, unit in zip(figure.axes, _units(idata, var_names, units), strict=False):
         axes.set_xlabel(unit)
     return figure
 
@@ -138,7 +138,7 @@ def _facets(
 ) -> Figure:
     """Return one of ArviZ's faceted plots with three panels in a row and labeled axes."""
     names = diagnostics.chosen_names(idata, var_names)
-    rows = math.ceil(len(_units(idata, names)) / COLUMNS)
+    rows = math.ceil(len(_units(idata, names, None)) / COLUMNS)
     layout = {"figsize": (WIDTH, 0.4 + PANEL_HEIGHT * rows), "figsize_units": "inches", "sharex": False}
     options |= {"var_names": names, "col_wrap": COLUMNS, "figure_kwargs": layout}
     with style(), arviz.rc_context({"plot.max_subplots": None}):
@@ -151,11 +151,11 @@ def _facets(
     return figure
 
 
-def _units(idata: xr.DataTree, var_names: Sequence[str] | str | None) -> list[str]:
+def _units(idata: xr.DataTree, var_names: Sequence[str] | str | None, units: Mapping[str, str] | None) -> list[str]:
     """Return the unit of every panel, one for each scalar that the variables hold in a draw."""
     names = diagnostics.chosen_names(idata, var_names)
     draw = idata["posterior"].to_dataset().isel(chain=0, draw=0)
-    return [UNITS.get(name, "value") for name in names for _ in range(draw[name].size)]
+    return [(units or {}).get(name, "value") for name in names for _ in range(draw[name].size)]
 
 
 def rhat(idata: xr.DataTree, var_names: Sequence[str] | str | None = None) -> Figure:

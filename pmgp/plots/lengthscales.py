@@ -13,7 +13,6 @@ from matplotlib.ticker import LogLocator
 
 from pmgp.plots.style import ACCENT, GRAY, WIDTH, style
 
-UNIT = "standard deviations of the feature"
 PROBABILITIES = (0.5, 0.9)
 """Probabilities of the thick and the thin central interval."""
 
@@ -31,7 +30,9 @@ class Prior(Protocol):
         """Return the ends of the central interval."""
 
 
-def lengthscale(idata: xr.DataTree, prior: Prior | None = None, name: str = "lengthscale") -> Figure:
+def lengthscale(
+    idata: xr.DataTree, prior: Prior | None = None, name: str = "lengthscale", unit: str | None = None
+) -> Figure:
     """Plot the posterior of the length-scale as a density, or as an interval for each of several features.
 
     A short length-scale means that the latent function varies with the feature. If the posterior equals the prior, the
@@ -45,6 +46,8 @@ def lengthscale(idata: xr.DataTree, prior: Prior | None = None, name: str = "len
         Prior of each length-scale, drawn beside the posterior.
     name : str
         Name of the variable.
+    unit : str, optional
+        Unit of the inputs, for the label: ``"years"``.
 
     Raises
     ------
@@ -62,13 +65,14 @@ def lengthscale(idata: xr.DataTree, prior: Prior | None = None, name: str = "len
     posterior = idata["posterior"].to_dataset()
     if name not in posterior:
         raise ValueError(f"the posterior has no variable {name!r}")
+    label = "length-scale" if unit is None else f"length-scale ({unit})"
     with style():
         if posterior[name].ndim == 2:
-            return _density(posterior[name], prior)
-        return _intervals(posterior[name], prior)
+            return _density(posterior[name], prior, label)
+        return _intervals(posterior[name], prior, label)
 
 
-def _density(draws: xr.DataArray, prior: Prior | None) -> Figure:
+def _density(draws: xr.DataArray, prior: Prior | None, label: str) -> Figure:
     """Draw the marginal density of one length-scale."""
     figure, axes = plt.subplots(figsize=(WIDTH, 3.6))
     curve = arviz.kde(draws, dim=["chain", "draw"])
@@ -79,14 +83,14 @@ def _density(draws: xr.DataArray, prior: Prior | None) -> Figure:
         right = max(x[-1], prior.ppf(0.75))
         grid = np.linspace(0, right, 200)
         axes.plot(grid, prior.pdf(grid), color=GRAY, linestyle="--", label="prior")
-    axes.set(xlabel=f"length-scale ({UNIT})", ylabel="density")
+    axes.set(xlabel=label, ylabel="density")
     axes.set_xlim(left=0)
     axes.set_ylim(bottom=0)
     axes.legend()
     return figure
 
 
-def _intervals(draws: xr.DataArray, prior: Prior | None) -> Figure:
+def _intervals(draws: xr.DataArray, prior: Prior | None, label: str) -> Figure:
     """Draw median and central intervals of every length-scale, shortest on top."""
     others = [dim for dim in draws.dims if dim not in ("chain", "draw")]
     draws = draws.stack(element=others, sample=["chain", "draw"]).transpose("element", "sample")
@@ -107,7 +111,7 @@ def _intervals(draws: xr.DataArray, prior: Prior | None) -> Figure:
     axes.xaxis.set_major_formatter("{x:g}")
     axes.minorticks_off()
     axes.set_yticks(rows, labels)
-    axes.set(xlabel=f"length-scale ({UNIT}), logarithmic scale", ylim=(-0.7, rows[-1] + 0.7))
+    axes.set(xlabel=f"{label}, logarithmic scale", ylim=(-0.7, rows[-1] + 0.7))
     axes.legend(loc="upper left", bbox_to_anchor=(1, 1))
     return figure
 

@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Callable, Iterator
-from typing import TYPE_CHECKING
+from typing import TYPE_CHECKING, Any
 
 from pmgp import plots
 from pmgp.app.tasks import Picture
@@ -15,6 +15,15 @@ if TYPE_CHECKING:
 
     from pmgp.app.outcome import Outcome
 
+
+# The command standardizes the features.
+FEATURE = "standard deviations of the feature"
+UNITS = {
+    "lengthscale": "sd of the feature",
+    "variance": "variance of f",
+    "level": "log-rate",
+    "cutpoints": "scale of f",
+}
 
 CHAINS = {
     "trace": ("Traces", "Draws of the hyper-parameters in order. Chains that mix look alike and wander quickly."),
@@ -46,7 +55,7 @@ def pictures(outcome: Outcome) -> Iterator[Picture]:
         yield _lengthscale(outcome)
     if outcome.drawn is not None:
         return
-    yield _of_chains(outcome, plots.trace)
+    yield _of_chains(outcome, plots.trace, units=UNITS)
     if sizes["draw"] >= MIN_DRAWS:
         yield _of_chains(outcome, plots.autocorrelation)
         if sizes["chain"] > 1:
@@ -87,10 +96,10 @@ def _lengthscale(outcome: Outcome) -> Picture:
         "Length-scales",
         "How far apart, in standard deviations of a feature, inputs must lie for the latent "
         "function to change. With one length-scale per feature, short ones mark the features that matter.",
-        lambda: plots.lengthscale(outcome.idata, prior),
+        lambda: plots.lengthscale(outcome.idata, prior, unit=FEATURE),
     )
 
 
-def _of_chains(outcome: Outcome, plot: Callable[..., Figure]) -> Picture:
+def _of_chains(outcome: Outcome, plot: Callable[..., Figure], **settings: Any) -> Picture:
     name = plot.__name__
-    return Picture(name, *CHAINS[name], lambda: plot(outcome.idata, outcome.problem.task.hyperparameters))
+    return Picture(name, *CHAINS[name], lambda: plot(outcome.idata, outcome.problem.task.hyperparameters, **settings))
