@@ -18,8 +18,8 @@ from pmgp.scores.validation import categories_and_probabilities
 
 PALETTES = ("tab10", "tab20")
 """Color maps, of which the first with enough colors is used; for more classes, a continuous one is divided."""
-FEW = 5
-"""The largest number of classes whose names are not rotated."""
+FEW, LETTERS = 5, 40
+"""The largest number of classes whose names are not rotated, and of the letters for which there is room."""
 
 
 def classes(y: ArrayLike, probabilities: ArrayLike, names: Sequence[str]) -> Figure:
@@ -81,7 +81,7 @@ def _colors(number: int) -> NDArray[np.float64]:
 
 def _turn(names: Sequence[str]) -> int:
     """Return the angle in degrees by which names are rotated, so that they do not overlap."""
-    return 0 if len(names) <= FEW else 90
+    return 0 if len(names) <= FEW and len(names) * max(map(len, names)) <= LETTERS else 90
 
 
 def _draw_counts(axes: Axes, counts: NDArray[np.int64], names: Sequence[str]) -> None:

@@ -15,6 +15,8 @@ from pmgp.plots.style import ACCENT, GRAY, WIDTH, style
 CONFIDENCE = 0.9
 LARGE = 50
 """An axis is logarithmic for counts above this one."""
+MOST_DIGITS = 4
+"""With longer counts there is room for fewer numbers on an axis."""
 
 
 class Interval(NamedTuple):
@@ -73,7 +75,7 @@ def counts(
         draw_observed(left, y, mean, Interval(low, high), "count")
         _count_axes(left, float(max(y.max(), mean.max(), high.max())))
         left.set(xlabel=f"predicted mean of {name}", ylabel=f"observed {name}")
-        draw_transform(right, (below, up_to), bins, "predictive probability up to the observed count")
+        draw_transform(right, (below, up_to), bins, "probability up to the observed count")
     return figure
 
 
@@ -117,7 +119,8 @@ def draw_observed(axes: Axes, y: NDArray[Any], mean: NDArray[np.float64], interv
 def _count_axes(axes: Axes, largest: float) -> None:
     """Make the axes of large counts logarithmic."""
     if largest > LARGE:
-        ticks = [0, *[k * 10.0**power for power in range(len(str(int(largest)))) for k in (1, 3)]]
+        powers = range(len(str(int(largest))))
+        ticks = [0, *[k * 10.0**power for power in powers for k in ((1, 3) if len(powers) <= MOST_DIGITS else (1,))]]
         axes.set_xscale("symlog", linthresh=1)
         axes.set_yscale("symlog", linthresh=1)
         axes.set_xticks(ticks, [f"{tick:g}" for tick in ticks])

@@ -50,5 +50,5 @@ def measurements(y: ArrayLike, mean: ArrayLike, sd: ArrayLike, name: str = "meas
         draw_observed(left, y, mean, interval, "value")
         left.set(xlabel=f"predicted mean of {name}", ylabel=f"observed {name}")
         up_to = predicted.cdf(y)
-        draw_transform(right, (up_to, up_to), bins, "predictive probability up to the value")
+        draw_transform(right, (up_to, up_to), bins, "probability up to the observed value")
     return figure
