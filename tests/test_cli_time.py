@@ -47,7 +47,8 @@ def test_a_run_leaves_trend_forecast_and_report(csv, tmp_path):
         *("--draws", 400, "--tune", 100, "--chains", 1, "--cores", 1, "--out", out),
     )
     assert result.exit_code == 0, result.output
-    assert "days since the first one" in result.output
+    assert "days since 2024-01-01" in result.output
+    assert "these columns are not used: 'busy', 'other', 'crowd'" in result.output
     assert "numbers the rows" not in result.output
     assert {"trend.csv", "trend.png", "report.html", "posterior.nc"} <= {path.name for path in out.iterdir()}
     assert "<h2>Over time</h2>" in (out / "report.html").read_text()
@@ -58,6 +59,8 @@ def test_a_run_leaves_trend_forecast_and_report(csv, tmp_path):
     assert (table["median"] < table["high"]).all()
     # The interval of a count is wider than that of its mean.
     assert ((table["count_high"] - table["count_low"]) > (table["high"] - table["low"])).mean() > 0.9
+    assert table["date"].iloc[-1] == "2024-03-10 00:00:00"
+    assert table[["count_low", "count_high"]].dtypes.eq(np.int64).all()
     past = table[~table["forecast"]]
     truth = np.exp(1.0 + np.sin(past["time"] / 8.0))
     assert ((past["low"] < truth) & (truth < past["high"])).mean() > 0.75
@@ -153,7 +156,8 @@ REFUSED = {
     "rbf": ({"kernel": "rbf"}, "--time takes --kernel matern32 or matern52, not rbf"),
     "classes": ({"likelihood": "multinomial"}, "--time is for --likelihood probit, logit, poisson and ordinal"),
     "sparse": ({"sparse": 20}, "--sparse does not go with --time"),
-    "features": ({"features": ("other",)}, "--features does not go with --time"),
+    "features": ({"features": ("other",)}, "--features does not go with --time: time is the only feature"),
+    "exposure": ({"exposure": "other"}, "--exposure does not go with --time: build the model in Python, with"),
     "horizon": ({"horizon": -1}, "--horizon must be a number of further times"),
     "no time": ({"time": None, "horizon": 3}, "--horizon is for a column of times"),
 }

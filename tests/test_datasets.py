@@ -1,4 +1,5 @@
 import os
+from datetime import datetime
 from pathlib import Path
 
 import numpy as np
@@ -201,9 +202,9 @@ def test_a_label_column_by_name_sorts_numbers_as_numbers(tmp_path):
         ("a,y\n1,0\n2,\n", None, "label column 'y' is empty or NA in row 1"),
         ("a,y\n1,0\n2,NA\n3,1\n", None, "label column 'y' is empty or NA in row 1"),
         ("a,b,y\n1,red,0\n2,3,1\n", None, r"hold numbers, and text in other rows: 'b' \(row 0: 'red'\)"),
-        ("a,b,y\n1,red,0\n2,,1\n", None, "1 feature cells are empty.*row 1 column 'b'"),
+        ("a,b,y\n1,red,0\n2,,1\n", None, "1 feature cell is empty.*row 1 column 'b'"),
         ("a,b,y\n1,,0\ninf,3,1\n", None, "row 0 column 'b', row 1 column 'a'"),
-        ("a,b,y\n1,NaN,0\n2,3,1\n", None, "1 feature cells.*row 0 column 'b'"),
+        ("a,b,y\n1,NaN,0\n2,3,1\n", None, "1 feature cell is.*row 0 column 'b'"),
         ("a,b,y\n1,2,0\n2,3,1,5\n", None, "not a CSV file"),
     ],
 )
@@ -364,7 +365,14 @@ def test_dates_become_days(tmp_path, cells):
     rows = [f"{cell},{k % 2}" for k, cell in enumerate(cells)]
     dataset = datasets.read_csv(write(tmp_path, "\n".join(["when,y", *rows])))
     np.testing.assert_array_equal(dataset.X, [[0], [2], [1]])
-    assert dataset.notices[0] == f"column 'when' holds dates ({cells[0]}): the feature is days since the first one"
+    assert dataset.notices[0] == f"column 'when' holds dates: the feature is days since {cells[0]}"
+    assert dataset.first_dates["when"].replace(hour=0, tzinfo=None) == datetime(2024, 2, 28)
+
+
+def test_days_are_since_the_earliest_date_whatever_the_order(tmp_path):
+    dataset = datasets.read_csv(write(tmp_path, "when,y\n2024-03-01,0\n2024-02-28,1\n2024-02-29,0\n"))
+    np.testing.assert_array_equal(dataset.X[:, 0], [2, 0, 1])
+    assert dataset.notices == ("column 'when' holds dates: the feature is days since 2024-02-28",)
 
 
 @pytest.mark.parametrize(
@@ -381,6 +389,28 @@ def test_times_without_hyphens_are_dates(tmp_path, cells, days):
 def test_times_that_are_no_dates_stay_numbers(tmp_path):
     path = write(tmp_path, "when,y\n202312,0\n202313,1\n202314,0\n")
     np.testing.assert_array_equal(datasets.read_csv(path, time="when").X[:, 0], [202312, 202313, 202314])
+
+
+@pytest.mark.parametrize(
+    ("cells", "words"),
+    [
+        (["2024-02-28", "2024-02-30", "2024-03-01"], "holds '2024-02-30' in row 1 .*, which is no number or date as"),
+        (["Jan", "Feb", "Mar"], "column 'when' of times holds 'Jan' in row 0 .*, which is no number or date: write"),
+        (["1", "2", "soon"], "holds 'soon' in row 2 .*, which is no number or date as others are: write year-month"),
+    ],
+)
+def test_times_that_are_neither_numbers_nor_dates_are_named(tmp_path, cells, words):
+    path = write(tmp_path, "\n".join(["when,y", *[f"{cell},{k % 2}" for k, cell in enumerate(cells)]]))
+    with pytest.raises(DatasetError, match=words):
+        datasets.read_csv(path, time="when")
+
+
+def test_columns_beside_time_are_said_not_to_be_used(tmp_path):
+    path = write(tmp_path, "when,temp,note,y\n1,20.5,a,0\n2,21.0,b,1\n3,19.0,a,0\n")
+    dataset = datasets.read_csv(path, time="when")
+    assert dataset.feature_names == ("when",)
+    assert dataset.notices[-1] == "time is the only feature, so these columns are not used: 'temp', 'note'"
+    assert not datasets.read_csv(path, time="when", drop=["temp", "note"]).notices
 
 
 @pytest.mark.parametrize("kind", ["ordered", "classes"])
@@ -425,6 +455,9 @@ def test_columns_can_be_chosen_and_left_out(tmp_path, choice, names):
         ),
         ({"features": ["a", "c"]}, "--features: there is no column 'c'"),
         ({"time": "c"}, "--time: there is no column 'c'"),
+        ({"time": "kind"}, "--time names 'kind', which is the label .the last column; name another one"),
+        ({"time": "a", "drop": ["a"]}, "--drop names 'a', which is the column of times"),
+        ({"time": "a", "features": ["b"]}, "--features and --time exclude each other"),
         ({"drop": ["kind"]}, "--drop names 'kind', which is the label .the last column; name another one"),
         ({"features": ["a", "kind"]}, "--features names 'kind', which is the label"),
         ({"drop": ["a"], "label": "a"}, "--drop names 'a', which is the label$"),

@@ -129,10 +129,17 @@ class Settings:
             raise RunError(f"--time takes --kernel matern32 or matern52, not {self.kernel}")
         if self.horizon < 0:
             raise RunError(f"--horizon must be a number of further times, 0 or more, not {self.horizon}")
-        others = {"--features": self.features, "--sparse": self.sparse, "--exposure": self.exposure}
-        given = [option for option, value in others.items() if value]
-        if given:
-            raise RunError(f"{given[0]} does not go with --time: time is the only feature, and the chain is exact")
+        reasons = {
+            "--features": (self.features, "time is the only feature"),
+            "--sparse": (self.sparse, "a process in time is exact for any number of points"),
+            "--exposure": (
+                self.exposure,
+                "build the model in Python, with pmgp.models.count_regression(..., exposure=..., in_time=True)",
+            ),
+        }
+        for option, (given, reason) in reasons.items():
+            if given:
+                raise RunError(f"{option} does not go with --time: {reason}")
 
     def _check_named(self) -> None:
         """Refuse options that are only for files."""

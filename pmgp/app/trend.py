@@ -40,8 +40,9 @@ def trend(problem: Problem, idata: xr.DataTree) -> pd.DataFrame | None:
     """Return quantiles of the expected observation over time, and of counts themselves; None without ``--time``.
 
     There is one row for each time: ``time``, ``low``, ``median``, ``high`` (5, 50 and 95%), ``forecast``, which says
-    whether it is after the last observation, and for counts ``count_low`` and ``count_high``. The value of an ordered
-    category is its place, 0 for the lowest. Up to 1,000 draws of the posterior are used, in O(n).
+    whether it is after the last observation, for counts ``count_low`` and ``count_high``, and ``date`` if times are
+    days since a date. The value of an ordered category is its place, 0 for the lowest. Up to 1,000 draws of the
+    posterior are used, in O(n).
     """
     if problem.settings.time is None:
         return None
@@ -65,9 +66,15 @@ def trend(problem: Problem, idata: xr.DataTree) -> pd.DataFrame | None:
     low, median, high = expected.quantile(LEVELS, dim=across).to_numpy()
     columns = {"time": times, "low": low, "median": median, "high": high, "forecast": np.arange(len(times)) >= TIMES}
     if problem.settings.likelihood == "poisson":
-        counts = drawn["y"].quantile([LEVELS[0], LEVELS[-1]], dim=across).to_numpy()
+        # The ends of an interval of counts are counts.
+        counts = drawn["y"].quantile([LEVELS[0], LEVELS[-1]], dim=across, method="inverted_cdf").to_numpy().astype(int)
         columns |= {"count_low": counts[0], "count_high": counts[1]}
-    return pd.DataFrame(columns)
+    table = pd.DataFrame(columns)
+    first = problem.dataset.first_dates.get(problem.dataset.feature_names[0])
+    if first is not None:
+        dates = pd.Timestamp(first) + pd.to_timedelta(times, unit="D")
+        table.insert(1, "date", dates.tz_localize(None).round("s"))
+    return table
 
 
 def forecast_times(problem: Problem) -> NDArray[np.float64]:

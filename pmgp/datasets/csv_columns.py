@@ -17,11 +17,12 @@ N_LISTED = 30
 
 
 class Columns(NamedTuple):
-    """The names of the columns that are used."""
+    """The names of the columns that are used; `in_time` says that the one feature is time."""
 
     label: str
     features: list[str]
     exposure: str | None
+    in_time: bool = False
 
 
 def choose_columns(
@@ -30,15 +31,19 @@ def choose_columns(
     features: Sequence[str] | None = None,
     drop: Sequence[str] = (),
     exposure: str | None = None,
+    time: str | None = None,
 ) -> Columns:
     """Divide the columns of a table into label, features and exposure.
 
-    By default the label is the last column, and all others are features, in the order of the table. A name that is
-    unknown or used twice is refused, and so is a choice that leaves no feature.
+    By default the label is the last column, and all others are features, in the order of the table; a column of times
+    is the only one. A name that is unknown or used twice is refused, and so is a choice that leaves no feature.
     """
     if features and drop:
         raise DatasetError("--features and --drop exclude each other: name the columns to keep, or those to leave out")
-    named = {"--label": [label], "--exposure": [exposure], "--features": features or [], "--drop": drop}
+    if features and time is not None:
+        raise DatasetError("--features and --time exclude each other: time is the only feature")
+    named = {"--label": [label], "--exposure": [exposure], "--time": [time]}
+    named |= {"--features": list(features or []), "--drop": list(drop)}
     for option, names in named.items():
         check_known(option, [name for name in names if name is not None], columns)
     chosen_label = columns[-1] if label is None else label
@@ -47,10 +52,17 @@ def choose_columns(
         if exposure == chosen_label:
             raise DatasetError(f"--exposure names {exposure!r}, which is {special[chosen_label]}")
         special[exposure] = "the exposure"
+    if time is not None:
+        if time in special:
+            raise DatasetError(f"--time names {time!r}, which is {special[time]}")
+        if time in drop:
+            raise DatasetError(f"--drop names {time!r}, which is the column of times")
     for option in ("--features", "--drop"):
         for name in named[option]:
-            if name in special:
+            if name is not None and name in special:
                 raise DatasetError(f"{option} names {name!r}, which is {special[name]}")
+    if time is not None:
+        return Columns(chosen_label, [time], exposure, in_time=True)
     kept = features or [name for name in columns if name not in drop]
     found = [name for name in columns if name in kept and name not in special]
     if not found:

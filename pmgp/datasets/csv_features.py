@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Sequence
+from datetime import datetime
 from typing import TYPE_CHECKING, NamedTuple
 
 import numpy as np
@@ -32,14 +33,15 @@ COUNTING = "rows count from 0, without the header"
 class Features(NamedTuple):
     """Encoded features.
 
-    X has shape (n, d), ``names`` has length d; ``categories`` maps columns to values, and ``notices`` are remarks for a
-    reader.
+    X has shape (n, d), ``names`` has length d; ``categories`` maps columns to values, ``first_dates`` has the date of
+    day 0 of each column of dates, and ``notices`` are remarks for a reader.
     """
 
     X: NDArray[np.float64]
     names: tuple[str, ...]
     categories: tuple[Category, ...]
     notices: tuple[str, ...]
+    first_dates: dict[str, datetime]
 
 
 def encode_features(cells: pd.DataFrame, fill: bool = False, numbered: bool = False) -> Features:
@@ -52,16 +54,19 @@ def encode_features(cells: pd.DataFrame, fill: bool = False, numbered: bool = Fa
     """
     missing = is_missing(cells)
     numbers = cells.apply(as_numbers)
-    notices = []
-    for name in cells:
+    notices, first_dates = [], {}
+    for name in map(str, cells):
         present = cells[name][~missing[name]]
         if not len(present):
             continue
         compact = [form for length, form in COMPACT.items() if numbered and _are_compact(present, length)]
-        if (compact or numbers[name].isna().all()) and (dates := _days(present, compact or DATES)) is not None:
-            numbers[name] = dates
-            notices.append(f"column {name!r} holds dates ({present.iloc[0]}): the feature is days since the first one")
+        if (compact or numbers[name].isna().all()) and (dates := _dates(present, compact or DATES)) is not None:
+            first = dates.min()
+            numbers[name], first_dates[name] = (dates - first) / np.timedelta64(1, "D"), first.to_pydatetime()
+            notices.append(f"column {name!r} holds dates: the feature is days since {present[dates.idxmin()]}")
     text = numbers.isna() & ~missing
+    if numbered and text.any(axis=None):
+        raise DatasetError(_no_times(cells, text, numbers))
     if fill:
         cells, numbers, filled = _filled(cells, numbers, missing, text)
         notices += filled
@@ -79,11 +84,11 @@ def encode_features(cells: pd.DataFrame, fill: bool = False, numbered: bool = Fa
         else:
             encoded.append(numbers[name].to_numpy(dtype=np.float64))
             names.append(name)
-            notices += [] if numbered else _remarks(cells[name], numbers[name])
+            notices += [] if numbered or name in first_dates else _remarks(cells[name], numbers[name])
     twice = [name for name in cells if names.count(str(name)) > 1]
     if twice:
         raise DatasetError(f"column {twice[0]!r} has the same name as a category's column of 0 and 1: rename it")
-    return Features(np.column_stack(encoded), tuple(names), tuple(categories), tuple(notices))
+    return Features(np.column_stack(encoded), tuple(names), tuple(categories), tuple(notices), first_dates)
 
 
 def _filled(
@@ -178,9 +183,13 @@ def _not_finite(cells: pd.DataFrame, bad: NDArray[np.bool_]) -> str:
     places = np.argwhere(bad)
     shown = ", ".join(f"row {cells.index[row]} column {cells.columns[k]!r}" for row, k in places[:N_SHOWN])
     rest = ", ..." if len(places) > N_SHOWN else ""
+    number = "1 feature cell is" if len(places) == 1 else f"{len(places)} feature cells are"
+    empty = cells.columns[bad.all(axis=0)]
+    if len(empty):
+        return f"column {empty[0]!r} holds no value: leave it out with --drop {in_shell([str(empty[0])])}"
     return (
-        f"{len(places)} feature cells are empty, NaN or infinite: {shown}{rest} ({COUNTING}). --missing drop leaves "
-        "out rows with empty cells, --missing median fills these; infinite cells have to be corrected"
+        f"{number} empty, NaN or infinite: {shown}{rest} ({COUNTING}). --missing drop leaves out rows with empty "
+        "cells, --missing median fills these; infinite cells have to be corrected"
     )
 
 
@@ -189,8 +198,24 @@ def _are_compact(cells: pd.Series, length: int) -> bool:
     return bool(cells.str.strip().str.fullmatch(rf"(19|20)\d{{{length - 2}}}").all())
 
 
-def _days(cells: pd.Series, formats: Sequence[str]) -> pd.Series | None:
-    """Return days since the first date, or None if the cells are not all dates in one format.
+def _no_times(cells: pd.DataFrame, text: pd.DataFrame, numbers: pd.DataFrame) -> str:
+    """Name the first cell of a column of times that is neither a number nor a date as most others are."""
+    import pandas as pd
+
+    name = str(text.columns[text.any()][0])
+    wrong = cells[name][text[name]]
+    readings = [pd.to_datetime(wrong, format=form, errors="coerce", utc=True).isna() for form in DATES]
+    best = min(readings, key=lambda failed: int(failed.sum()))
+    row = wrong.index[int(np.argmax(best))]
+    others = " as others are" if numbers[name].notna().any() or not best.all() else ""
+    return (
+        f"column {name!r} of times holds {wrong[row]!r} in row {row} ({COUNTING}), which is no number or date{others}: "
+        "write year-month-day, as in 2024-12-31, or numbers such as days"
+    )
+
+
+def _dates(cells: pd.Series, formats: Sequence[str]) -> pd.Series | None:
+    """Return the dates, or None if the cells are not all dates in one format.
 
     Dates whose day and month cannot be told apart are refused.
     """
@@ -203,4 +228,4 @@ def _days(cells: pd.Series, formats: Sequence[str]) -> pd.Series | None:
             f"column {cells.name!r} holds dates such as {cells.iloc[0]!r}, whose day and month cannot be told apart: "
             "write year-month-day, as in 2024-12-31, or a number of days"
         )
-    return (readings[0] - readings[0].min()) / pd.Timedelta(days=1) if readings else None
+    return readings[0] if readings else None

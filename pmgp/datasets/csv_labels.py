@@ -137,7 +137,7 @@ def exposures(cells: pd.Series) -> NDArray[np.float64]:
         row = int(np.argmax(wrong))
         raise DatasetError(
             f"exposures must be positive numbers, but column {cells.name!r} holds {cells.iloc[row]!r} in row "
-            f"{cells.index[row]} (counted from 0, without the header)"
+            f"{cells.index[row]} (counted from 0, without the header); --missing drop leaves out rows with empty cells"
         )
     return numbers
 

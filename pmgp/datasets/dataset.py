@@ -2,7 +2,9 @@
 
 from __future__ import annotations
 
-from dataclasses import dataclass, replace
+from collections.abc import Mapping
+from dataclasses import dataclass, field, replace
+from datetime import datetime
 from typing import NamedTuple
 
 import numpy as np
@@ -77,6 +79,8 @@ class Dataset:
         The columns of ``X`` that encode text.
     notices : tuple of str
         Remarks for a reader about the file.
+    first_dates : mapping of str to datetime
+        The date of day 0 of each column of ``X`` that holds dates, as days since then.
 
     Raises
     ------
@@ -103,6 +107,7 @@ class Dataset:
     exposure: NDArray[np.float64] | None = None
     categories: tuple[Category, ...] = ()
     notices: tuple[str, ...] = ()
+    first_dates: Mapping[str, datetime] = field(default_factory=dict)
 
     def __post_init__(self) -> None:
         n, d = self.X.shape

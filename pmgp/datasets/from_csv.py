@@ -6,7 +6,7 @@ from collections.abc import Sequence
 from pathlib import Path
 from typing import TYPE_CHECKING, Literal
 
-from pmgp.datasets.csv_columns import Columns, check_known, choose_columns
+from pmgp.datasets.csv_columns import Columns, choose_columns
 from pmgp.datasets.csv_features import encode_features
 from pmgp.datasets.csv_labels import (
     Labels,
@@ -18,7 +18,7 @@ from pmgp.datasets.csv_labels import (
     one_spelling,
     ordered_labels,
 )
-from pmgp.datasets.csv_table import is_missing, read_table
+from pmgp.datasets.csv_table import few, is_missing, read_table
 from pmgp.datasets.dataset import Dataset, DatasetError
 
 if TYPE_CHECKING:
@@ -105,8 +105,7 @@ def read_csv(
     if missing not in (None, "drop", "median"):
         raise DatasetError(f"missing must be 'drop', 'median' or None, not {missing!r}")
     table, notices = read_table(path, header)
-    check_known("--time", [time], list(table.columns))
-    columns = choose_columns(list(table.columns), label, features if time is None else [time], drop, exposure)
+    columns = choose_columns(list(table.columns), label, features, drop, exposure, time)
     if missing == "drop":
         table, dropped = _complete_rows(table, columns)
         notices += dropped
@@ -123,8 +122,16 @@ def read_csv(
         label=columns.label,
         exposure=None if columns.exposure is None else exposures(table[columns.exposure]),
         categories=encoded.categories,
-        notices=notices + encoded.notices + labels.notices,
+        notices=notices + encoded.notices + labels.notices + _unused(table, columns, drop),
+        first_dates=encoded.first_dates,
     )
+
+
+def _unused(table: pd.DataFrame, columns: Columns, drop: Sequence[str]) -> tuple[str, ...]:
+    """Return a notice of the columns that are left out because time is the only feature."""
+    known = {columns.label, columns.exposure, *columns.features, *drop}
+    unused = [str(name) for name in table if name not in known] if columns.in_time else []
+    return (f"time is the only feature, so these columns are not used: {few(unused)}",) if unused else ()
 
 
 def _complete_rows(table: pd.DataFrame, columns: Columns) -> tuple[pd.DataFrame, tuple[str, ...]]:
@@ -134,7 +141,8 @@ def _complete_rows(table: pd.DataFrame, columns: Columns) -> tuple[pd.DataFrame,
     dropped = int((~complete).sum())
     if dropped == len(table):
         raise DatasetError(f"each of the {len(table)} rows has a missing cell; leave out columns with --drop")
-    notice = f"{dropped} of {len(table)} rows have missing cells and are left out (--missing drop)"
+    have = "row has missing cells and is" if dropped == 1 else "rows have missing cells and are"
+    notice = f"{dropped} of {len(table)} {have} left out (--missing drop)"
     return table[complete], (notice,) if dropped else ()
 
 

@@ -14,6 +14,7 @@ if TYPE_CHECKING:
     from matplotlib.figure import Figure
 
     from pmgp.app.outcome import Outcome
+    from pmgp.datasets import Dataset
 
 
 # The command standardizes the features.
@@ -82,11 +83,18 @@ def _trend(outcome: Outcome) -> Picture:
             table,
             observations,
             left_out,
-            problem.dataset.feature_names[0],
+            _time_axis(problem.dataset),
             f"expected {label}" if ordered or not classes else f"probability of {classes[1]}",
             ordered,
         ),
     )
+
+
+def _time_axis(dataset: Dataset) -> str:
+    """Return the name of the column of times, with the date of day 0 if there is one."""
+    name = dataset.feature_names[0]
+    first = dataset.first_dates.get(name)
+    return name if first is None else f"{name} (days since {first:%Y-%m-%d})"
 
 
 def _lengthscale(outcome: Outcome) -> Picture:
