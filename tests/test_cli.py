@@ -28,6 +28,7 @@ from pmgp.app.settings import RunError, Settings
 from pmgp.app.tasks import Scores
 from pmgp.datasets.csv_columns import join_names, split_names
 from pmgp.interface.sampling import report as verdict_of
+from pmgp.interface.sampling.report import of_command
 from pmgp.scores.counts import PredictedCounts
 from tests.synthetic_posterior import FEATURES, make_posterior
 
@@ -55,7 +56,7 @@ def sketched(*arguments):
 
 
 def blank(name):
-    def plot(*given):
+    def plot(*given, **named):
         return Figure()
 
     plot.__name__ = name
@@ -177,7 +178,7 @@ def test_missing_cells_are_dropped_and_said(csv, tmp_path):
     path.write_text("\n".join(lines).replace(",", ";"))
     problem = prepare(Settings(data=str(path), label="kind", out=tmp_path / "out", missing="drop"))
     assert problem.dataset.n == 59
-    said = "1 of 60 rows have missing cells and are left out (--missing drop)"
+    said = "1 of 60 rows has missing cells and is left out (--missing drop)"
     assert said in problem.notices
     console = Console(record=True, width=200, file=StringIO())
     report.print_problem(console, problem)
@@ -445,7 +446,7 @@ def test_console_and_page_have_the_verdict_of_the_run(settings, monkeypatch):
     """Chains that disagree about f alone, with hyper-parameters that agree."""
     idata = make_posterior()
     idata["posterior"]["f"][0] += 1.0
-    verdict = verdict_of(idata)
+    verdict = verdict_of(idata, words=of_command(settings.draws))
     assert verdict.convergence.r_hat_of.startswith("f[")
     sampled(monkeypatch, idata)
     predicted(monkeypatch)
@@ -542,7 +543,7 @@ def test_an_interrupted_run_is_no_folder_to_begin_in(settings):
 
 
 def test_there_must_be_something_to_resume(settings):
-    with pytest.raises(RunError, match="holds no run to continue"):
+    with pytest.raises(RunError, match="holds no chain to continue"):
         check_folder(replace(settings, resume=True))
     with pytest.raises(RunError, match="give one of them"):
         replace(settings, resume=True, overwrite=True)
@@ -585,7 +586,9 @@ def test_a_run_goes_on_where_it_was_interrupted(finished, csv, tmp_path, monkeyp
         for name, values in expected["posterior"].data_vars.items():
             np.testing.assert_array_equal(resumed["posterior"][name], values)
     refused = invoke(*command, "--resume", "--tune", 100)
-    assert "was begun with --tune 150 and not 100" in " ".join(refused.output.split())
+    assert "was begun with --tune 150, and not with --tune 100" in " ".join(refused.output.split())
+    refused = invoke(*command, "--resume", "--kernel", "ard")
+    assert "was begun with --kernel rbf, and not with --kernel ard" in " ".join(refused.output.split())
     refused = invoke(*command, "--resume", "--draws", 10)
     assert re.search(r"was given --draws \d+: give as many now, or more", " ".join(refused.output.split()))
 

@@ -192,7 +192,7 @@ def test_a_label_column_by_name_sorts_numbers_as_numbers(tmp_path):
     ("text", "label", "message"),
     [
         ("a,y\n", None, "no rows"),
-        ("", None, "not a CSV file"),
+        ("", None, "mine.csv is empty"),
         ("y\n1\n0\n", None, "single column 'y'"),
         ("a,y\n1,0\n2,1\n", "z", r"--label: there is no column 'z'; the columns are a, y"),
         ("a,kind\n1,0\n2,1\n", "kid", r"did you mean 'kind'"),

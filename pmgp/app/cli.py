@@ -216,15 +216,16 @@ def run(
     Features are standardized. The length-scale has the prior Gamma(1, 1/sqrt(d))
     for d features, in standard deviations of a feature, and the variance of the
     latent function Gamma(1.1, 0.1), shape and rate, or Exponential(1) for counts;
-    the report shows the priors of its run. For other priors, write the model in
-    PyMC.
+    for measurements it is Gamma(2, 2/s^2) with their standard deviation s. The
+    report shows the priors of its run. For other priors, write the model in PyMC.
 
     With many points the run uses an approximation on inducing inputs (--sparse),
     and says so.
 
     For measurements the hyper-parameters are drawn independently around their
-    maximum, with exact weights, and by a chain if the weights cannot be trusted;
-    with more than 4000 training points they are set to their maximum.
+    maximum, with exact weights, worth up to 400 draws (fewer if --draws times
+    --chains is less), and by a chain if the weights cannot be trusted; with more
+    than 4000 training points they are set to their maximum.
 
     With --time the process runs in time: bands over time, and a forecast
     (--horizon), in trend.csv and in the report. It is exact however many points

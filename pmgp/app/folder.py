@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import json
 from collections.abc import Iterator
 from contextlib import contextmanager
 from pathlib import Path
@@ -13,6 +14,9 @@ from pmgp.app.settings import RunError, Settings
 if TYPE_CHECKING:
     from pmgp.interface.sampling import Folder
 
+RUN = "run.json"
+"""Name of the file with the settings of a run; at the end it gets figures as well."""
+
 PICTURES = (
     *("calibration", "categories", "classes", "counts", "measurements", "trend"),
     *("trace", "rank", "autocorrelation", "rhat", "lengthscale"),
@@ -20,7 +24,7 @@ PICTURES = (
 """Names of all pictures that a run may draw."""
 
 RESULTS = (
-    *("report.html", "run.json", "posterior.nc", "summary.csv", "predictions.csv", "trend.csv"),
+    *("report.html", RUN, "posterior.nc", "summary.csv", "predictions.csv", "trend.csv"),
     *(f"{picture}.png" for picture in PICTURES),
 )
 """Names of all files that a run may write; it never changes other files."""
@@ -61,17 +65,33 @@ def check_folder(settings: Settings) -> None:
         raise RunError(f"{settings.data} would be overwritten by the results; choose another folder with --out")
     if settings.resume:
         if not (settings.out / STORE).is_dir():
-            raise RunError(f"{settings.out} holds no run to continue; leave out --resume to begin one")
+            raise RunError(
+                f"{settings.out} holds no chain to continue; leave out --resume to begin a run"
+                + (", and give --overwrite to replace its results" if found else "")
+            )
         return
     store = settings.out / STORE
     found += [store] if store.is_dir() else []
     if found and not settings.overwrite:
+        on = ", or continue their run with --resume" if store.is_dir() else ""
         more = f" and {len(found) - N_LISTED} more" if len(found) > N_LISTED else ""
         listed = ", ".join(path.name for path in found[:N_LISTED]) + more
         raise RunError(
-            f"{settings.out} holds results already: {listed}. Choose another folder with --out, replace them "
-            "with --overwrite, or continue their run with --resume"
+            f"{settings.out} holds results already: {listed}. Choose another folder with --out, or replace them with "
+            f"--overwrite{on}"
         )
+
+
+def begin(settings: Settings) -> None:
+    """Write the options of a run that begins, which a resumed one has to repeat."""
+    said = {"command": settings.command(), "options": settings.fixed}
+    (settings.out / RUN).write_bytes((json.dumps(said, indent=2) + "\n").encode())
+
+
+def begun(folder: Folder) -> dict[str, list[str]]:
+    """Return the options with which the run in a folder was begun; none if they are not there."""
+    path = folder / RUN
+    return dict(json.loads(path.read_bytes()).get("options", {})) if path.is_file() else {}
 
 
 def clear(folder: Folder) -> None:

@@ -6,7 +6,7 @@ import time
 from dataclasses import replace
 from typing import TYPE_CHECKING, Any
 
-from pmgp.app.folder import STORE, check_folder, clear, clear_store, local
+from pmgp.app.folder import STORE, begin, begun, check_folder, clear, clear_store, local
 from pmgp.app.outcome import Outcome
 from pmgp.app.problem import prepare
 from pmgp.app.settings import RunError, Settings
@@ -27,6 +27,7 @@ def execute(settings: Settings, console: Console) -> Outcome:
     settings.out.mkdir(parents=True, exist_ok=True)
     if not settings.resume:
         clear_store(settings.out)
+        begin(settings)
     from pmgp.app import report
 
     report.print_problem(console, problem)
@@ -104,13 +105,23 @@ def _resumed(model: pm.Model, settings: Settings, step: Any, executor: Any) -> x
     from pmgp.interface.sampling import StoredRun, resume
 
     begun = StoredRun.load(settings.out / STORE).settings
-    for option, now, then in (("tune", settings.tune, begun.tune), ("chains", settings.chains, begun.chains)):
-        if now != then:
-            raise RunError(f"the run in {settings.out} was begun with --{option} {then} and not {now}")
+    _refuse_other_options(settings)
     if settings.draws < begun.draws:
         raise RunError(f"the run in {settings.out} was given --draws {begun.draws}: give as many now, or more")
     store = str(settings.out / STORE)
     return resume(store, model, step=step, draws=settings.draws, cores=settings.cores, executor=executor)
+
+
+def _refuse_other_options(settings: Settings) -> None:
+    """Name an option of a resumed run that is not that of its beginning; other differences are found in the model."""
+    for option, then in begun(settings.out).items():
+        now = settings.fixed[option]
+        if now != then:
+            words = " ".join(then) or f"without --{option.replace('_', '-')}"
+            raise RunError(
+                f"the run in {settings.out} was begun {'with ' if then else ''}{words}, and not with "
+                f"{' '.join(now) or 'the default'}: give the options of its beginning"
+            )
 
 
 def predict(problem: Problem, idata: xr.DataTree) -> tuple[pd.DataFrame | None, Scores]:
@@ -131,8 +142,11 @@ def measure(
 ) -> Outcome:
     """Add cost and efficiency of the sampler to the results; with few draws, or without a chain, no efficiency."""
     from pmgp import diagnostics
-    from pmgp.interface.sampling.report import Report, report
+    from pmgp.interface.sampling.report import Report, of_command, report
 
+    verdict = (
+        report(idata, words=of_command(problem.settings.draws)) if drawn is None else Report(None, None, drawn.findings)
+    )
     enough = drawn is None and idata["posterior"].sizes["draw"] >= diagnostics.MIN_DRAWS
     return Outcome(
         problem=problem,
@@ -142,7 +156,7 @@ def measure(
         operations=diagnostics.operation_counts(idata) if drawn is None else {},
         efficiency=diagnostics.ess_per_second(idata, problem.task.hyperparameters) if enough else {},
         seconds=seconds,
-        verdict=report(idata) if drawn is None else Report(None, None, drawn.findings),
+        verdict=verdict,
         diagnosis=_diagnosis(problem, idata),
         drawn=drawn,
     )

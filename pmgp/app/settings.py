@@ -17,6 +17,8 @@ OF_FILES = ("label", "header", "features", "drop", "order", "exposure", "time", 
 """Options that are only for files."""
 NO_SETTINGS = ("data", "out", "overwrite", "resume")
 """Options that do not change the results."""
+MAY_CHANGE = ("draws", "cores", "workers", "cluster", "horizon")
+"""Options that a run may be resumed with, whatever they were at its beginning."""
 
 
 class RunError(ValueError):
@@ -143,7 +145,7 @@ class Settings:
 
     def _check_named(self) -> None:
         """Refuse options that are only for files."""
-        given = [word for name in OF_FILES for word in self._option(name)]
+        given = [word for name in OF_FILES for word in self.option(name)]
         if given:
             raise RunError(f"{given[0]} is for CSV files; the columns of {self.data} are known")
         if self.likelihood in ("poisson", "ordinal", "multinomial"):
@@ -159,10 +161,15 @@ class Settings:
 
     def command(self) -> str:
         """Return the command line that repeats the run, in the folder that now holds its results."""
-        words = [word for name in vars(self) if name not in NO_SETTINGS for word in self._option(name)]
+        words = [word for name in vars(self) if name not in NO_SETTINGS for word in self.option(name)]
         return shlex.join(["pmgp", "run", self.data, *words, "--out", str(self.out), "--overwrite"])
 
-    def _option(self, name: str) -> list[str]:
+    @property
+    def fixed(self) -> dict[str, list[str]]:
+        """The options that a run keeps when it is resumed, as words of a command line."""
+        return {name: self.option(name) for name in vars(self) if name not in (*NO_SETTINGS, *MAY_CHANGE)}
+
+    def option(self, name: str) -> list[str]:
         """Return an option as words of a command line; none if it was not given."""
         value, option = getattr(self, name), f"--{name.replace('_', '-')}"
         if name == "importance_samples":

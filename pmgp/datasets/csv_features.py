@@ -63,7 +63,9 @@ def encode_features(cells: pd.DataFrame, fill: bool = False, numbered: bool = Fa
         if (compact or numbers[name].isna().all()) and (dates := _dates(present, compact or DATES)) is not None:
             first = dates.min()
             numbers[name], first_dates[name] = (dates - first) / np.timedelta64(1, "D"), first.to_pydatetime()
-            notices.append(f"column {name!r} holds dates: the feature is days since {present[dates.idxmin()]}")
+            notices.append(
+                f"column {name!r} holds dates: the feature is days since {present.iloc[int(dates.argmin())]}"
+            )
     text = numbers.isna() & ~missing
     if numbered and text.any(axis=None):
         raise DatasetError(_no_times(cells, text, numbers))

@@ -37,7 +37,7 @@ def binary_labels(cells: pd.Series) -> Labels:
     if len(values) != 2:
         raise DatasetError(
             f"label column {cells.name!r} must hold two different values, but it holds {len(values)}: {few(values)}. "
-            + _advice(cells, values)
+            + (_spellings(values) or _advice(cells, values))
         )
     return _coded(cells, values)
 
@@ -179,6 +179,12 @@ def _check_order(order: Sequence[str], values: Sequence[str], column: str) -> No
     if left_out or len(set(order)) < len(order):
         what = f"leaves out {few(left_out)}" if left_out else "names a value twice"
         raise DatasetError(f"--order {what}; it must list each value of {column} once: {few(values)}")
+
+
+def _spellings(values: Sequence[str]) -> str:
+    """Return advice on values that differ only in capital letters; empty if there are none."""
+    alike = [value for value in values if sum(value.lower() == other.lower() for other in values) > 1]
+    return f"{few(alike)} differ only in capital letters: write them alike" if alike else ""
 
 
 def _advice(cells: pd.Series, values: Sequence[str]) -> str:

@@ -70,7 +70,14 @@ def _read_cells(path: Path) -> tuple[pd.DataFrame, str]:
             with path.open("rb") as file:
                 marked = file.read(2) in (codecs.BOM_UTF16_LE, codecs.BOM_UTF16_BE)
             return _split(path, "utf-16" if marked else "cp1252")
-    except (pd.errors.ParserError, pd.errors.EmptyDataError, UnicodeDecodeError) as error:
+    except pd.errors.EmptyDataError:
+        raise DatasetError(f"{path} is empty") from None
+    except pd.errors.ParserError as error:
+        raise DatasetError(
+            f"{path} is not a CSV file: lines have more columns than the first one ({str(error).strip()}). The first "
+            "line must have the names of all columns; leave out comments above it"
+        ) from error
+    except UnicodeDecodeError as error:
         raise DatasetError(f"{path} is not a CSV file: {str(error).strip()}") from error
 
 

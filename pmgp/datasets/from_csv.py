@@ -141,8 +141,8 @@ def _complete_rows(table: pd.DataFrame, columns: Columns) -> tuple[pd.DataFrame,
     dropped = int((~complete).sum())
     if dropped == len(table):
         raise DatasetError(f"each of the {len(table)} rows has a missing cell; leave out columns with --drop")
-    have = "row has missing cells and is" if dropped == 1 else "rows have missing cells and are"
-    notice = f"{dropped} of {len(table)} {have} left out (--missing drop)"
+    have = "has missing cells and is" if dropped == 1 else "have missing cells and are"
+    notice = f"{dropped} of {len(table)} rows {have} left out (--missing drop)"
     return table[complete], (notice,) if dropped else ()
 
 

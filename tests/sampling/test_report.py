@@ -2,14 +2,17 @@
 
 from __future__ import annotations
 
+import re
+
 import arviz
 import numpy as np
 import pytest
 import xarray as xr
 
+from pmgp.core.numerics.digits import above
 from pmgp.interface.sampling.effective_draws import more_draws
-from pmgp.interface.sampling.report import convergence, report
-from tests.synthetic_posterior import make_posterior
+from pmgp.interface.sampling.report import convergence, of_command, report
+from tests.synthetic_posterior import FEATURES, make_posterior
 
 
 @pytest.fixture
@@ -67,6 +70,34 @@ def test_few_effective_draws_say_how_many_would_do():
     stated = int(words.split("about ")[1].split()[0])
     assert needed <= stated <= 1.1 * needed
     assert "ess=1000" in words
+
+
+def test_the_command_has_words_of_its_own():
+    """A run that was interrupted has fewer draws than were asked for, and is resumed for the rest."""
+    idata = make_posterior(chains=1, draws=200, correlation=0.9)
+    for asked, advice in ((200, r"--resume --draws \d+ adds them"), (10**6, "with --resume completes the run")):
+        one, *_, last = report(idata, words=of_command(asked)).findings
+        assert one == "one chain has no R-hat: sample four, --chains 4"
+        assert re.search(advice, last)
+    assert report(make_posterior(draws=5), words=of_command(5)).findings == ("draw more: --draws 1000 is a good start",)
+
+
+def test_elements_are_named_by_their_coordinates(good):
+    good["posterior"]["lengthscale"].to_numpy()[0, :, 1] += 10.0
+    assert report(good).convergence.r_hat_of == f"lengthscale[{FEATURES[1]}]"
+
+
+@pytest.mark.parametrize(
+    ("value", "limit", "digits", "text"),
+    [
+        (1.0100004, 1.01, 4, "1.0100004"),
+        (1.2, 1.01, 4, "1.2000"),
+        (0.9, 1.01, 4, "0.9000"),
+        (0.6449, 0.644, 2, "0.645"),
+    ],
+)
+def test_a_number_beyond_a_limit_is_shown_beyond_it(value, limit, digits, text):
+    assert above(value, limit, digits) == text
 
 
 def test_one_chain_and_few_draws(good):

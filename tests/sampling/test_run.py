@@ -327,8 +327,8 @@ def test_the_same_model_built_again_is_the_same(binary_data, stored, uninterrupt
 @pytest.mark.parametrize(
     ("change", "words"),
     [
-        (lambda X, y: classifier(X[:19], y[:19]), r"the variable 'f' is of shape \(19,\), float64, None, but was of"),
-        (lambda X, y: classifier(X, 1 - y), "the observed variable 'y' is of other values"),
+        (lambda X, y: classifier(X[:19], y[:19]), r"the variable 'f' is of shape \(19,\), float64, but was of"),
+        (lambda X, y: classifier(X, 1 - y), "the observed variable 'y' has other values"),
         (lambda X, y: classifier(X + 1e-9, y), "its priors, its covariance function, its inputs"),
         (lambda X, y: classifier(X, y, prior=2.5), "its priors"),
         (lambda X, y: classifier(X, y, kernel=pm.gp.cov.Matern52), "its covariance function"),

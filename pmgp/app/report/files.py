@@ -11,6 +11,7 @@ from typing import TYPE_CHECKING, Any
 
 import matplotlib.pyplot as plt
 
+from pmgp.app.folder import RUN
 from pmgp.app.report import html, tables
 from pmgp.app.report.figures import pictures
 
@@ -38,7 +39,7 @@ def write(outcome: Outcome, folder: Path) -> None:
         outcome.predictions.to_csv(folder / "predictions.csv", index=False)
     if outcome.trend is not None:
         outcome.trend.to_csv(folder / "trend.csv", index=False)
-    (folder / "run.json").write_text(json.dumps(record(outcome), indent=2) + "\n")
+    (folder / RUN).write_text(json.dumps(record(outcome), indent=2) + "\n")
     figures = []
     for picture in pictures(outcome):
         path = folder / f"{picture.name}.png"
@@ -56,6 +57,7 @@ def record(outcome: Outcome) -> dict[str, Any]:
     return {
         "command": outcome.settings.command(),
         "settings": settings,
+        "options": outcome.settings.fixed,
         "data": _data(outcome.problem.dataset),
         "versions": versions(),
         "seconds": outcome.seconds,

@@ -57,7 +57,10 @@ def _lead(outcome: Outcome) -> str:
     if outcome.drawn is not None:
         return outcome.drawn.said
     if outcome.settings.likelihood == "normal":
-        return "Exact posterior draws of the hyper-parameters by MCMC; the latent function is integrated out."
+        return (
+            "Exact posterior draws of the hyper-parameters by MCMC, because the weights of independent draws could not "
+            "be trusted; the latent function is integrated out."
+        )
     if outcome.problem.inducing is None:
         return "Exact posterior draws of the hyper-parameters and the latent function by pseudo-marginal MCMC."
     return (
@@ -107,7 +110,7 @@ def _estimator(outcome: Outcome) -> str:
 def headlines(outcome: Outcome) -> list[tuple[str, str]]:
     """Return the few numbers at the head of the page, each with its name."""
     names = outcome.problem.task.score_names
-    found = [(names[name].split(" (")[0], f"{score:.4f}") for name, score in outcome.scores.model.items()]
+    found = [(names[name].split(" (")[0], tables.shown(name, score)) for name, score in outcome.scores.model.items()]
     worst = outcome.verdict.convergence
     if worst is not None:
         found.append(("largest R-hat", f"{worst.r_hat:.3f}" if worst.r_hat_of else "not known"))

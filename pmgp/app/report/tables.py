@@ -60,6 +60,7 @@ def model_rows(problem: Problem) -> Rows:
     return [
         ("covariance", f"{kernel}: {_KERNELS[kernel]}"),
         ("likelihood", problem.settings.likelihood),
+        *problem.task.terms,
         *[(f"prior of {name}", prior) for name, prior in priors(problem.model).items()],
     ]
 
@@ -80,8 +81,15 @@ def _coding(category: Category) -> str:
 def score_rows(outcome: Outcome) -> Rows:
     """Return the scores on the test part, with those of the baseline."""
     task, scores = outcome.problem.task, outcome.scores
-    beside = {name: f" ({task.baseline}: {score:.4f})" for name, score in scores.baseline.items()}
-    return [(task.score_names[name], f"{score:.4f}{beside.get(name, '')}") for name, score in scores.model.items()]
+    beside = {name: f" ({task.baseline}: {shown(name, score)})" for name, score in scores.baseline.items()}
+    return [
+        (task.score_names[name], f"{shown(name, score)}{beside.get(name, '')}") for name, score in scores.model.items()
+    ]
+
+
+def shown(name: str, score: float) -> str:
+    """Return a score with four decimals, or with four digits if it is in units of the label."""
+    return f"{score:.4g}" if name.endswith("_error") else f"{score:.4f}"
 
 
 def efficiency_rows(outcome: Outcome) -> Rows:

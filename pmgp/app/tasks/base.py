@@ -87,6 +87,8 @@ class Task(ABC):
     hyperparameters: ClassVar[tuple[str, ...]] = ("lengthscale", "variance")
     score_names: ClassVar[dict[str, str]]
     baseline: ClassVar[str] = ""
+    terms: ClassVar[tuple[tuple[str, str], ...]] = ()
+    """Names and descriptions of terms of the model that have no hyper-parameter."""
 
     @abstractmethod
     def model(self, X: NDArray[np.float64], train: Dataset, settings: Settings, inducing: Inducing) -> pm.Model:

@@ -38,6 +38,12 @@ class RegressionTask(Task):
         "root_mean_squared_error": "root mean squared error (units of the measurements)",
     }
     baseline = "without features"
+    terms: ClassVar[tuple[tuple[str, str], ...]] = (
+        (
+            "level",
+            "constant; a priori normal, with mean and standard deviation of the measurements; integrated out",
+        ),
+    )
 
     def model(self, X: NDArray[np.float64], train: Dataset, settings: Settings, inducing: Inducing) -> pm.Model:
         """Build the regression."""
@@ -64,7 +70,8 @@ class RegressionTask(Task):
     def predict(self, problem: Problem, idata: xr.DataTree) -> pd.DataFrame:
         """Predict the ``mean`` of each measurement, a central 90% interval, and the log density of the observed one.
 
-        Mean and variance are averages over the draws; for the others the measurement is treated as normal.
+        Mean and variance are those of the mixture over the draws; interval and density are those of a normal
+        distribution with these, which the report says.
         """
         import pandas as pd
 
@@ -118,7 +125,8 @@ class RegressionTask(Task):
             "measurements",
             "Predicted and observed measurements of the test part",
             "Left, each measurement above its predicted mean; nine in ten should lie within the vertical lines, which "
-            "are their predictive intervals. Right, where the measurements fall in their predictive distributions: "
+            "are the intervals of normal distributions with the mean and the variance of all draws. Right, "
+            "where the measurements fall in their predictive distributions: "
             "level bars agree with these, a U says that they are too narrow, a hump that they are too wide.",
             lambda: plots.measurements(
                 predictions["label"], predictions["mean"], predictions["sd"], problem.dataset.label

@@ -7,6 +7,7 @@ from typing import NamedTuple
 import numpy as np
 
 from pmgp.core.importance import effective_size
+from pmgp.core.numerics.digits import above
 
 # The tail of fewer weights cannot be judged.
 FEWEST = 25
@@ -46,7 +47,7 @@ class Trust(NamedTuple):
     @property
     def words(self) -> str:
         """The diagnosis as a sentence."""
-        shown = f"Pareto k^ of the {self.size} weights is {self.pareto_k:.2f}"
+        shown = f"Pareto k^ of the {self.size} weights is {above(self.pareto_k, self.limit, 2)}"
         worth = f"they are worth {self.effective_size:.0f} equal ones"
         if self.reliable:
             return f"{shown}, not above {self.limit:.2f}, and {worth}: they can be trusted"

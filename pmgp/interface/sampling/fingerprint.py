@@ -42,7 +42,7 @@ def of_model(model: pm.Model) -> dict[str, Any]:
 def differences(one: dict[str, Any], other: dict[str, Any]) -> list[str]:
     """Return descriptions of the differences between the model of a run and another model."""
     found = [
-        f"{what} {name!r} is {_there(other[part].get(name))}, but was {_there(one[part].get(name))}"
+        _difference(f"{what} {name!r}", one[part].get(name), other[part].get(name))
         for part, what in (("variables", "the variable"), ("observed", "the observed variable"))
         for name in sorted({*one[part], *other[part]})
         if one[part].get(name) != other[part].get(name)
@@ -52,10 +52,19 @@ def differences(one: dict[str, Any], other: dict[str, Any]) -> list[str]:
     return found
 
 
+def _difference(what: str, was: Any, now: Any) -> str:
+    if isinstance(was, str) and isinstance(now, str):
+        return f"{what} has other values"
+    return f"{what} is {_there(now)}, but was {_there(was)}"
+
+
 def _there(value: Any) -> str:
     if value is None:
         return "not there"
-    return "of other values" if isinstance(value, str) else f"of shape {tuple(value[0])}, {value[1]}, {value[2]}"
+    if isinstance(value, str):
+        return "there"
+    transformed = "" if value[2] is None else f", transformed by {value[2]}"
+    return f"of shape {tuple(value[0])}, {value[1]}{transformed}"
 
 
 def of_steps(step: BlockedStep | CompoundStep) -> list[str]:

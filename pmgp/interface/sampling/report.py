@@ -5,13 +5,14 @@ The limits for R-hat and the effective sample sizes are those of Vehtari et al. 
 
 from __future__ import annotations
 
-from collections.abc import Iterator
+from collections.abc import Callable, Iterator
 from dataclasses import dataclass
 from typing import NamedTuple
 
 import numpy as np
 import xarray as xr
 
+from pmgp.core.numerics.digits import above
 from pmgp.diagnostics import MIN_DRAWS
 
 ENOUGH = 400
@@ -110,15 +111,18 @@ def convergence(posterior: xr.Dataset) -> Convergence | None:
 
 def _elements(variable: xr.DataArray) -> Iterator[tuple[str, np.ndarray]]:
     """Yield the name of each checked element, such as ``f[3]``, with its draws, (chains, draws)."""
-    values = variable.transpose("chain", "draw", ...).to_numpy()
-    shape = values.shape[2:]
+    variable = variable.transpose("chain", "draw", ...)
+    values = variable.to_numpy()
+    labels = [variable[dim].to_numpy() for dim in variable.dims[2:]]
     flat = values.reshape(*values.shape[:2], -1)
     for place in np.unique(np.linspace(0, flat.shape[2] - 1, ELEMENTS).round().astype(int)):
-        yield _element(str(variable.name), place, shape), flat[:, :, place]
+        yield _element(str(variable.name), place, labels), flat[:, :, place]
 
 
-def _element(name: str, place: int, shape: tuple[int, ...]) -> str:
-    return f"{name}[{', '.join(str(index) for index in np.unravel_index(place, shape))}]" if shape else name
+def _element(name: str, place: int, labels: list[np.ndarray]) -> str:
+    """Return the name of an element with its coordinates, as ArviZ writes them."""
+    where = np.unravel_index(place, [len(each) for each in labels]) if labels else ()
+    return f"{name}[{', '.join(str(each[at]) for each, at in zip(labels, where, strict=True))}]" if labels else name
 
 
 def _largest(figures: np.ndarray, names: list[str]) -> tuple[float, str]:
@@ -134,7 +138,52 @@ def _smallest(figures: np.ndarray, names: list[str]) -> tuple[float, str]:
     return -largest, name
 
 
-def report(idata: xr.DataTree, ess: float = ENOUGH) -> Report:
+class Words(NamedTuple):
+    """What the advice tells a reader to do: few draws, one chain, long tuning, other methods, other estimates or fits.
+
+    `more` returns how to add draws, given the required effective size and the number for each chain.
+    """
+
+    draws: str
+    chains: str
+    tune: str
+    others: str
+    estimates: Callable[[str], str]
+    fits: str
+    more: Callable[[float, int], str]
+
+
+PYTHON = Words(
+    "draws=1000",
+    "chains=4",
+    "tune=2000",
+    "the priors, and the alternatives that pmgp.recommend lists",
+    lambda estimator: f"step=pmgp.PseudoMarginal(estimator=pmgp.estimators.{estimator}(draws=...))",
+    'approximation=pmgp.approximations.ExpectationPropagation(max_sweeps=200) or "laplace"',
+    lambda ess, needed: f"pmgp.sample(..., ess={ess:.0f}) continues until there are enough",
+)
+
+
+def of_command(draws: int) -> Words:
+    """Return the words for a reader of ``pmgp run``, which was given a number of draws."""
+
+    def more(ess: float, needed: int) -> str:
+        if needed <= draws:
+            return "the same command with --resume completes the run"
+        return f"the same command with --resume --draws {needed} adds them"
+
+    return Words(
+        "--draws 1000",
+        "--chains 4",
+        "--tune 2000",
+        "the priors and the data",
+        lambda estimator: "--importance-samples, if --estimator is importance",
+        "--approximation laplace",
+        more,
+    )
+
+
+def report(idata: xr.DataTree, ess: float = ENOUGH, words: Words = PYTHON) -> Report:
     """Return a report on whether draws are reliable, with advice if not.
 
     Parameters
@@ -143,6 +192,8 @@ def report(idata: xr.DataTree, ess: float = ENOUGH) -> Report:
         Draws with groups ``posterior`` and ``sample_stats``, from any step method.
     ess : float
         Required number of effective draws, over all chains.
+    words : Words
+        What the advice tells the reader to do.
 
     Returns
     -------
@@ -154,9 +205,9 @@ def report(idata: xr.DataTree, ess: float = ENOUGH) -> Report:
     found = convergence(posterior)
     spread = estimate_spread(stats)
     findings = [
-        *_of_convergence(found, posterior.sizes["chain"], posterior.sizes["draw"], ess),
-        *_of_spread(spread, stats),
-        *_of_failures(stats),
+        *_of_convergence(found, posterior.sizes["chain"], posterior.sizes["draw"], ess, words),
+        *_of_spread(spread, stats, words),
+        *_of_failures(stats, words),
     ]
     return Report(found, spread, tuple(findings))
 
@@ -175,35 +226,32 @@ def estimate_spread(stats: xr.Dataset) -> float | None:
     return float(np.median(np.sqrt(np.maximum(1.0 / effective[known] - 1.0 / draws[known], 0.0))))
 
 
-def _of_convergence(found: Convergence | None, chains: int, draws: int, ess: float) -> list[str]:
+def _of_convergence(found: Convergence | None, chains: int, draws: int, ess: float, words: Words) -> list[str]:
     if found is None:
-        return ["draw more: draws=1000 is a good start"]
+        return [f"draw more: {words.draws} is a good start"]
     findings = []
     if chains == 1:
-        findings.append("one chain has no R-hat: sample four, chains=4")
+        findings.append(f"one chain has no R-hat: sample four, {words.chains}")
     if found.r_hat > LARGE_RHAT:
         findings.append(
-            f"R-hat of {found.r_hat_of} is {found.r_hat:.4f} (at most {LARGE_RHAT} is good): the chains have not "
-            "forgotten their starts. Tune longer (tune=2000) and draw more; if that does not help, look at the "
-            "traces, the priors, and the alternatives that pmgp.recommend lists"
+            f"R-hat of {found.r_hat_of} is {above(found.r_hat, LARGE_RHAT, 4)} (at most {LARGE_RHAT} is good): the "
+            f"chains have not forgotten their starts. Tune longer ({words.tune}) and draw more; if that does not help, "
+            f"look at the traces, {words.others}"
         )
     if not found.ess >= ess:
         element = found.bulk_of if not found.bulk > found.tail else found.tail_of
         findings.append(
             f"{element or 'a variable'} has {found.ess:.0f} effective draws instead of {ess:.0f}: "
-            f"{_more(found, draws, ess)}"
+            f"{_more(found, draws, ess, words)}"
         )
     return findings
 
 
-def _more(found: Convergence, draws: int, ess: float) -> str:
+def _more(found: Convergence, draws: int, ess: float, words: Words) -> str:
     if not found.ess:
         return "it hardly moves; look at its trace"
     needed = _rounded(draws * ess / found.ess)
-    return (
-        f"about {needed} draws per chain are needed; pmgp.sample(..., ess={ess:.0f}) continues until there are enough, "
-        f"and pmgp run with --resume --draws {needed} adds them"
-    )
+    return f"about {needed} draws per chain are needed; {words.more(ess, needed)}"
 
 
 def _rounded(value: float) -> int:
@@ -212,13 +260,12 @@ def _rounded(value: float) -> int:
     return int(np.ceil(value / digits)) * digits
 
 
-def _of_spread(spread: float | None, stats: xr.Dataset) -> list[str]:
+def _of_spread(spread: float | None, stats: xr.Dataset, words: Words) -> list[str]:
     if spread is None or spread <= LARGE_SPREAD:
         return []
     return [
         f"the log of the estimated p(y|theta) has a standard deviation of {spread:.1f} or more: chains are exact but "
-        "may stick. Give more draws, "
-        f"step=pmgp.PseudoMarginal(estimator=pmgp.estimators.{_estimator(stats)}(draws=...)), or another approximation"
+        f"may stick. Give more draws, {words.estimates(_estimator(stats))}, or another approximation"
     ]
 
 
@@ -229,7 +276,7 @@ def _estimator(stats: xr.Dataset) -> str:
     return used[0] if used else "ImportanceSampling"
 
 
-def _of_failures(stats: xr.Dataset) -> list[str]:
+def _of_failures(stats: xr.Dataset, words: Words) -> list[str]:
     share = {name: float(stats[name].mean()) for name in ("exact", "indefinite", "converged") if name in stats}
     findings = []
     if "held" in stats:
@@ -246,7 +293,6 @@ def _of_failures(stats: xr.Dataset) -> list[str]:
         )
     if share.get("converged", 1.0) < 1.0 - FAILED:
         findings.append(
-            f"at {1.0 - share['converged']:.0%} of the proposals the approximation did not converge: give "
-            'approximation=pmgp.approximations.ExpectationPropagation(max_sweeps=200) or "laplace"'
+            f"at {1.0 - share['converged']:.0%} of the proposals the approximation did not converge: give {words.fits}"
         )
     return findings

@@ -345,7 +345,7 @@ def _announcement(recommendation: Recommendation, chained: bool) -> str:
     if not chained:
         return f"{recommendation.name}, {recommendation.call}: {recommendation.reason}"
     methods = recommendation.code if recommendation.calls else "PyMC's NUTS"
-    return f"A chain, {methods}: draws that are stored in out, or begin at initvals, are those of chains"
+    return f"A chain, {methods}: only its draws can be stored as they are made, or begin at given values"
 
 
 def _assembled(model: pm.Model, step: Steps | None, options: dict[str, Any]) -> BlockedStep | CompoundStep:
