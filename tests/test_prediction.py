@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import numpy as np
+import pandas as pd
 import pymc as pm
 import pytensor
 import pytensor.tensor as pt
@@ -537,6 +538,17 @@ def test_missing_draws_are_named():
 
 
 @quickly
+@pytest.mark.parametrize("predicted", [pmgp.predict, pmgp.sample_predictions])
+def test_features_in_another_order_are_refused(predicted):
+    """Columns of a DataFrame have names, which would be lost."""
+    X = pd.DataFrame(np.arange(12.0).reshape(4, 3), columns=["a", "b", "c"])
+    model = pmgp.models.classifier(X, [0, 1, 0, 1], kernel="ard")
+    with pytest.raises(
+        ValueError, match=r"columns c, b, a, but .* in the order a, b, c: give Xnew\[\['a', 'b', 'c'\]\]"
+    ):
+        predicted(None, X[["c", "b", "a"]], model=model)
+
+
 def test_no_draws_are_refused():
     model, _ = build()
     with pytest.raises(ValueError, match="draws must be at least 1, not 0"):

@@ -31,6 +31,17 @@ def check_inputs(Xnew: Any, X: np.ndarray) -> np.ndarray:
     return Xnew
 
 
+def check_order(Xnew: Any, model: pm.Model) -> None:
+    """Refuse a DataFrame whose columns are the model's features in another order: inputs count by their place."""
+    names = [str(name) for name in model.coords.get("feature") or ()]
+    given = [str(name) for name in getattr(Xnew, "columns", ())]
+    if given != names and sorted(given) == sorted(names):
+        raise ValueError(
+            f"Xnew has the columns {', '.join(given)}, but the model has its features in the order {', '.join(names)}: "
+            f"give Xnew[{names}]"
+        )
+
+
 def check_at(
     at: Any, model: pm.Model, latent: str, inputs: list[Any], observed: list[TensorVariable]
 ) -> dict[str, np.ndarray]:

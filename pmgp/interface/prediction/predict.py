@@ -12,6 +12,7 @@ from pmgp.core.iterative.settings import Iterative
 from pmgp.core.numerics.threads import suitable_threads, threads_limited
 from pmgp.interface.model.inducing_process import inducing_process
 from pmgp.interface.model.latent_variable import have_rows
+from pmgp.interface.prediction.covariates import check_order
 from pmgp.interface.prediction.predictor_rows import predict_rows, refuse_inputs
 from pmgp.interface.prediction.responses import Expectation, expectations_of
 from pmgp.interface.prediction.setting import PredictionTask, find_predicted, observed_below, prepare
@@ -96,9 +97,9 @@ def predict(
     Raises
     ------
     ValueError
-        If Xnew has no rows, the wrong number of columns, or values that are not finite; if a name in `at` is not a
-        `pymc.Data` of the likelihood, or its values have the wrong shape or are not finite; if the posterior lacks a
-        variable, or its draws have weights.
+        If Xnew has no rows, the wrong number of columns, columns of a DataFrame in another order than the model's
+        features, or values that are not finite; if a name in `at` is not a `pymc.Data` of the likelihood, or its values
+        have the wrong shape or are not finite; if the posterior lacks a variable, or its draws have weights.
     ModelError
         If the model has no latent process whose inputs can be found, or its linear systems cannot be solved
         iteratively.
@@ -134,6 +135,7 @@ def predict(
     >>> (found["probability"] > 0.9).values
     array([False, False,  True])
     """
+    check_order(Xnew, pm.modelcontext(model))
     process = inducing_process(pm.modelcontext(model))
     if process is not None:
         given = {"latent": latent, "gp": gp, "at": at, "block_size": block_size}

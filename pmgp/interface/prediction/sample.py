@@ -13,6 +13,7 @@ from pmgp.core.iterative.settings import Iterative
 from pmgp.core.numerics.threads import suitable_threads, threads_limited
 from pmgp.interface.model.inducing_process import inducing_process
 from pmgp.interface.model.latent_variable import ModelError, find_latents, have_rows
+from pmgp.interface.prediction.covariates import check_order
 from pmgp.interface.prediction.point_function import PointFunction
 from pmgp.interface.prediction.predictor_rows import refuse_inputs, sample_rows
 from pmgp.interface.prediction.rules import NotPointwiseError
@@ -114,6 +115,7 @@ def sample_predictions(
     if not isinstance(joint, bool | np.bool_):
         raise ValueError(f"joint must be True or False, not {joint!r}")
     rng = _generator(random_seed)
+    check_order(Xnew, pm.modelcontext(model))
     if inducing_process(pm.modelcontext(model)) is not None:
         raise ModelError(
             "draws of a process on inducing inputs are made by gp.conditional('new', Xnew) and then "
