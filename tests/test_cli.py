@@ -96,6 +96,9 @@ def test_a_run_prints_summary_cost_and_scores(finished):
     _, output = finished
     for words in ["lengthscale", "r_hat", "Cholesky", "ESS per second", "AUC", "report.html"]:
         assert words in output
+    # Advice is for the command, once, and not for Python.
+    assert output.count("not reliable yet") == 1
+    assert "pmgp.sample(" not in output
 
 
 def test_the_draws_can_be_read_back(finished):

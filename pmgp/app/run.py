@@ -2,7 +2,10 @@
 
 from __future__ import annotations
 
+import logging
 import time
+from collections.abc import Iterator
+from contextlib import contextmanager
 from dataclasses import replace
 from typing import TYPE_CHECKING, Any
 
@@ -64,13 +67,31 @@ def sample(model: pm.Model, settings: Settings) -> xr.DataTree:
     executor = executor_of(settings.workers, settings.cluster)
     try:
         call = _resumed if settings.resume else _begun
-        return call(model, settings, step, executor)
+        with _reports_kept_back():
+            return call(model, settings, step, executor)
     except NoDrawsError:
         raise RunError(
             "interrupted while tuning, so there are no draws; the same command with --resume continues"
         ) from None
     except (SamplingError, WorkerError) as error:
         raise RunError(str(error)) from error
+
+
+@contextmanager
+def _reports_kept_back() -> Iterator[None]:
+    """Let no report be logged, whose advice is in Python: the command prints its own."""
+    from pmgp.interface.sampling.drawing import REPORT
+
+    logger = logging.getLogger("pymc.pmgp")
+
+    def others(record: logging.LogRecord) -> bool:
+        return not hasattr(record, REPORT)
+
+    logger.addFilter(others)
+    try:
+        yield
+    finally:
+        logger.removeFilter(others)
 
 
 def _step(model: pm.Model, settings: Settings) -> Any:

@@ -31,6 +31,8 @@ def print_outcome(console: Console, outcome: Outcome) -> None:
     console.print(Text(str(tables.summary(outcome))), soft_wrap=True)
     _title(console, "Cost")
     _pairs(console, tables.efficiency_rows(outcome))
+    if outcome.drawn is None:
+        console.print(Text(outcome.verdict.figures), soft_wrap=True)
     if outcome.scores.model:
         _title(console, f"Predictions of {outcome.problem.test.n} test points")
         _pairs(console, tables.score_rows(outcome))

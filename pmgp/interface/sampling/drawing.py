@@ -60,7 +60,7 @@ class Run:
         found = report(idata, self.settings.ess or ENOUGH)
         idata.attrs[REPORT] = str(found)
         if not self.options.get("quiet"):
-            _log.log(logging.INFO if found.good else logging.WARNING, str(found))
+            _log.log(logging.INFO if found.good else logging.WARNING, str(found), extra={REPORT: True})
         return idata
 
     def _until_enough(self, idata: xr.DataTree, ess: float) -> xr.DataTree:

@@ -69,9 +69,11 @@ class Report:
 
     def __str__(self) -> str:
         """Return the figures in one line, and the findings below it."""
-        return "\n".join([self._figures(), *(f"- {finding}" for finding in self.findings)])
+        return "\n".join([self.figures, *(f"- {finding}" for finding in self.findings)])
 
-    def _figures(self) -> str:
+    @property
+    def figures(self) -> str:
+        """The figures of convergence in one line."""
         if self.convergence is None:
             return f"Fewer than {MIN_DRAWS} draws per chain: too few to judge convergence."
         worst = self.convergence
