@@ -59,6 +59,14 @@ def test_missing_observations_are_no_hyperparameters():
     assert found.refused is None
 
 
+def test_distributions_of_ours_keep_their_names_with_missing_observations():
+    with pm.Model() as model:
+        pmgp.BernoulliProbit("y", latent(), observed=np.ma.masked_array(LABELS, mask=COUNTS > 3))
+    found = pmgp.describe(model)
+    assert found.likelihood["y_observed"].startswith("BernoulliProbit")
+    assert "BernoulliProbit" in found.missing["y_unobserved"]
+
+
 def test_what_only_a_prior_depends_on_acts_on_that_prior():
     with pm.Model() as model:
         scale = pm.HalfNormal("scale")

@@ -8,6 +8,7 @@ from typing import Any
 
 import numpy as np
 import pymc as pm
+from pymc.distributions.distribution import PartialObservedRV
 from pymc.distributions.timeseries import AutoRegressiveRV
 from pytensor.compile import SharedVariable
 from pytensor.graph.basic import Constant
@@ -231,6 +232,9 @@ def _read_by(model: pm.Model, graphs: list[TensorVariable]) -> set[Any]:
 
 
 def _distribution(rv: TensorVariable) -> str:
+    if isinstance(rv.owner.op, PartialObservedRV):
+        # PyMC divides a distribution of ours into what is observed and what is missing.
+        rv = rv.owner.inputs[0]
     return getattr(rv.owner.op, "_print_name", [type(rv.owner.op).__name__])[0]
 
 
