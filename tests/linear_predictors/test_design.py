@@ -75,7 +75,18 @@ def scales_before():
     return "raw", "w", "s"
 
 
-@pytest.mark.parametrize("build", [indexed, slopes, sums_of_several, several_observed, table, scales_before])
+def signed(scale=None):
+    """The likelihood looks at the predictor's negative, at either by the label, and at a half of it."""
+    tau, _, _, u, w, _ = pieces()
+    pmgp.BernoulliLogit("labels", (1.0 if scale is None else tau) * u[GROUP], observed=COUNTS % 2)
+    pm.Normal("y", -w[GROUP], 2.0, observed=COUNTS)
+    return "u", "w"
+
+
+BUILT = [indexed, slopes, sums_of_several, several_observed, table, scales_before, signed]
+
+
+@pytest.mark.parametrize("build", BUILT)
 def test_the_likelihood_is_a_function_of_the_predictors(build):
     with pm.Model() as model:
         names = build()
@@ -92,6 +103,21 @@ def test_the_likelihood_is_a_function_of_the_predictors(build):
     predictors = found.design() @ (found.column_scales(at) * np.concatenate([np.ravel(one) for one in x]))
     for one, other in zip(written(predictors, at), given(*x, at), strict=True):
         np.testing.assert_allclose(one, other, rtol=1e-10)
+
+
+@pytest.mark.parametrize("scale", [None, "tau"])
+def test_a_predictor_has_no_sign_and_no_number_before_it(scale):
+    """Observations of one effect share its element; a scale that depends on theta stays."""
+    with pm.Model() as model:
+        names = signed(scale)
+    values = [model.rvs_to_values[model[name]] for name in names]
+    point = model.initial_point()
+    theta = ThetaVector([one for one in model.value_vars if one not in values], point, Compiler())
+    leaves = [Leaf(value.name, value, point[value.name]) for value in values]
+    found = LinearPredictor(model.logp(vars=model.observed_RVs, sum=False), leaves, theta)
+    assert found.scaled == (scale is not None)
+    np.testing.assert_array_equal(found.design().toarray().sum(axis=1), 1.0)
+    assert distinct_rows(found.design())[1].sites == 8
 
 
 def test_rows_that_are_the_same_share_an_element():
