@@ -34,7 +34,13 @@ CELLS = [
 ]
 """Table, numbers of points and of inputs, model and method of what differs."""
 RATES = (0.65, 0.9, 0.97)
-TUNED = [(4, 100, 2, "LRG", "HMC"), (4, 100, 10, "LRG", "HMC")]
+TUNED = [
+    (4, 100, 2, "LRG", "HMC"),
+    (4, 100, 10, "LRG", "HMC"),
+    (4, 100, 2, "ORD", "HMC"),
+    (4, 100, 10, "ORD", "HMC"),
+    (3, 100, 10, "LRG", "HMC"),
+]
 """What differs with the acceptance rate."""
 TUNED_DATASETS = 2
 

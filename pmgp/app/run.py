@@ -136,7 +136,7 @@ def _resumed(model: pm.Model, settings: Settings, step: Any, executor: Any) -> x
 def _refuse_other_options(settings: Settings) -> None:
     """Name an option of a resumed run that is not that of its beginning; other differences are found in the model."""
     for option, then in begun(settings.out).items():
-        now = settings.fixed[option]
+        now = settings.fixed.get(option, [])
         if now != then:
             words = " ".join(then) or f"without --{option.replace('_', '-')}"
             raise RunError(
