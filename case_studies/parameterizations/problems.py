@@ -101,10 +101,10 @@ def _simulated(
     return data, OBSERVE[model](simulation.observations(data, model, seed, n, d, dataset))
 
 
-def given_latent(seed: int, n: int, d: int, dataset: int, model: str) -> Problem:
-    """p(length-scales|f): Table 3. Sigma and f are those that made the data."""
-    data, observe = _simulated(seed, n, d, dataset, model)
-    pymc_model = covariance_model(data.X, observe, simulation.VARIANCE)
+def given_latent(seed: int, n: int, d: int, dataset: int, model: str, variance: float = simulation.VARIANCE) -> Problem:
+    """p(length-scales|f): Table 3. Sigma and f are those that made the data, with a variance of f."""
+    data, observe = _simulated(seed, n, d, dataset, model, variance)
+    pymc_model = covariance_model(data.X, observe, variance)
     return Problem(pymc_model, uniform, lambda rng, prior: data.f.copy(), derivatives=True)
 
 
