@@ -126,7 +126,7 @@ def test_chains_are_run_for_a_store_and_from_given_starts(labels, tmp_path, capl
     with caplog.at_level(logging.INFO, "pymc.pmgp"):
         stored = pmgp.sample(labels, out=tmp_path, **settings)
     assert (
-        "A chain, pmgp.PseudoMarginal(): draws that are stored in out, or begin at initvals, are those of chains"
+        "A chain, pmgp.PseudoMarginal(): only its draws can be stored as they are made, or begin at given values"
         in caplog.text
     )
     assert chains(stored) == (1, 12)
