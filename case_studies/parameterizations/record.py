@@ -112,9 +112,9 @@ def _tried(table: int) -> list[str]:
     here = (lines["n"] == n) & (lines["d"] == d) & (lines["model"] == model) & (lines["rate"] > 0.0)
     theirs = of_article(4).xs((model, "HMC", f"n = {n}, d = {d}"))
     return [
-        f"Tried without success: other acceptance rates of HMC on {model} with d = {d}. {_by_rate(lines[here])} (article "
-        f"{theirs['ess_mean']:.0f}, with a deviation of {theirs['ess_sd']:.0f}). The article does not give the thresholds "
-        "and the noise of this model."
+        f"Tried without success: other acceptance rates of HMC on {model} with d = {d}. {_by_rate(lines[here])} "
+        f"(article {theirs['ess_mean']:.0f}, with a deviation of {theirs['ess_sd']:.0f}). The article does not give "
+        "the thresholds and the noise of this model."
     ]
 
 
