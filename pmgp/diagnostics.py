@@ -49,8 +49,7 @@ def hyperparameter_names(idata: xr.DataTree) -> list[str]:
     ['lengthscale']
     """
     posterior, observed = idata["posterior"].data_vars, idata.children.get("observed_data")
-    missing = [str(name) for name in posterior if str(name).endswith(MISSING)]
-    with_missing = [name.removesuffix(MISSING) for name in missing if name.removesuffix(MISSING) in posterior]
+    with_missing = [str(name) for name in posterior if f"{name}{MISSING}" in posterior]
     sizes: dict[Hashable, int] = {}
     for data in [
         *(() if observed is None else observed.data_vars.values()),

@@ -1,4 +1,4 @@
-"""What some tests need and Windows lacks: processes that are forked, limited, and killed by signals."""
+"""Tests that fork, limit or kill processes are skipped on Windows, which has no such processes."""
 
 import os
 

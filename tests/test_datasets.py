@@ -394,9 +394,18 @@ def test_times_that_are_no_dates_stay_numbers(tmp_path):
 @pytest.mark.parametrize(
     ("cells", "words"),
     [
-        (["2024-02-28", "2024-02-30", "2024-03-01"], "holds '2024-02-30' in row 1 .*, which is no number or date as"),
-        (["Jan", "Feb", "Mar"], "column 'when' of times holds 'Jan' in row 0 .*, which is no number or date: write"),
-        (["1", "2", "soon"], "holds 'soon' in row 2 .*, which is no number or date as others are: write year-month"),
+        (
+            ["2024-02-28", "2024-02-30", "2024-03-01"],
+            "holds '2024-02-30' in row 1 .* neither a number nor a date, unlike others",
+        ),
+        (
+            ["Jan", "Feb", "Mar"],
+            "of times holds 'Jan' in row 0 .*, which is neither a number nor a date: write",
+        ),
+        (
+            ["1", "2", "soon"],
+            "holds 'soon' in row 2 .* neither a number nor a date, unlike others: write",
+        ),
     ],
 )
 def test_times_that_are_neither_numbers_nor_dates_are_named(tmp_path, cells, words):

@@ -41,7 +41,7 @@ TUNED = [
     (4, 100, 10, "ORD", "HMC"),
     (3, 100, 10, "LRG", "HMC"),
 ]
-"""What differs with the acceptance rate."""
+"""Cells that are run with several acceptance rates."""
 TUNED_DATASETS = 2
 
 

@@ -43,9 +43,11 @@ def choose_columns(
     if features and time is not None:
         raise DatasetError("--features and --time exclude each other: time is the only feature")
     named = {"--label": [label], "--exposure": [exposure], "--time": [time]}
-    named |= {"--features": list(features or []), "--drop": list(drop)}
-    for option, names in named.items():
-        check_known(option, [name for name in names if name is not None], columns)
+    chosen = {"--features": list(features or []), "--drop": list(drop)}
+    for option, given in named.items():
+        check_known(option, given, columns)
+    for option, names in chosen.items():
+        check_known(option, names, columns)
     chosen_label = columns[-1] if label is None else label
     special = {chosen_label: "the label" if label else "the label (the last column; name another one with --label)"}
     if exposure is not None:
@@ -57,9 +59,9 @@ def choose_columns(
             raise DatasetError(f"--time names {time!r}, which is {special[time]}")
         if time in drop:
             raise DatasetError(f"--drop names {time!r}, which is the column of times")
-    for option in ("--features", "--drop"):
-        for name in named[option]:
-            if name is not None and name in special:
+    for option, names in chosen.items():
+        for name in names:
+            if name in special:
                 raise DatasetError(f"{option} names {name!r}, which is {special[name]}")
     if time is not None:
         return Columns(chosen_label, [time], exposure, in_time=True)

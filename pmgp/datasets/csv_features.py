@@ -97,9 +97,7 @@ def _filled(
     cells: pd.DataFrame, numbers: pd.DataFrame, missing: pd.DataFrame, text: pd.DataFrame
 ) -> tuple[pd.DataFrame, pd.DataFrame, list[str]]:
     """Fill numbers with the median of their column and categories with the most frequent value, and say how many."""
-    empty = [name for name in cells if missing[name].all()]
-    if empty:
-        raise DatasetError(f"column {empty[0]!r} holds no value: leave it out with --drop {in_shell([str(empty[0])])}")
+    _refuse_empty(missing)
     frequent = {name: cells[name][~missing[name]].mode()[0] for name in map(str, cells) if text[name].any()}
     median = numbers.median()
     notices = [
@@ -112,11 +110,18 @@ def _filled(
     return cells.mask(missing).fillna(frequent), numbers.fillna(median), notices
 
 
+def _refuse_empty(missing: pd.DataFrame) -> None:
+    """Refuse a column without a value."""
+    for name in missing.columns[missing.all()]:
+        raise DatasetError(f"column {name!r} holds no value: leave it out with --drop {in_shell([str(name)])}")
+
+
 def _check_cells(cells: pd.DataFrame, numbers: pd.DataFrame, text: pd.DataFrame, missing: pd.DataFrame) -> None:
     """Refuse columns that are neither numbers nor text throughout."""
     mixed = [name for name in map(str, cells) if text[name].any() and numbers[name].notna().any()]
     if mixed:
         raise DatasetError(_mixed(cells, text, mixed))
+    _refuse_empty(missing)
     bad = missing.to_numpy() | np.isinf(numbers.to_numpy())
     if bad.any():
         raise DatasetError(_not_finite(cells, bad))
@@ -186,9 +191,6 @@ def _not_finite(cells: pd.DataFrame, bad: NDArray[np.bool_]) -> str:
     shown = ", ".join(f"row {cells.index[row]} column {cells.columns[k]!r}" for row, k in places[:N_SHOWN])
     rest = ", ..." if len(places) > N_SHOWN else ""
     number = "1 feature cell is" if len(places) == 1 else f"{len(places)} feature cells are"
-    empty = cells.columns[bad.all(axis=0)]
-    if len(empty):
-        return f"column {empty[0]!r} holds no value: leave it out with --drop {in_shell([str(empty[0])])}"
     return (
         f"{number} empty, NaN or infinite: {shown}{rest} ({COUNTING}). --missing drop leaves out rows with empty "
         "cells, --missing median fills these; infinite cells have to be corrected"
@@ -209,10 +211,10 @@ def _no_times(cells: pd.DataFrame, text: pd.DataFrame, numbers: pd.DataFrame) ->
     readings = [pd.to_datetime(wrong, format=form, errors="coerce", utc=True).isna() for form in DATES]
     best = min(readings, key=lambda failed: int(failed.sum()))
     row = wrong.index[int(np.argmax(best))]
-    others = " as others are" if numbers[name].notna().any() or not best.all() else ""
+    others = ", unlike others" if numbers[name].notna().any() or not best.all() else ""
     return (
-        f"column {name!r} of times holds {wrong[row]!r} in row {row} ({COUNTING}), which is no number or date{others}: "
-        "write year-month-day, as in 2024-12-31, or numbers such as days"
+        f"column {name!r} of times holds {wrong[row]!r} in row {row} ({COUNTING}), which is neither a number nor a "
+        f"date{others}: write year-month-day, as in 2024-12-31, or numbers such as days"
     )
 
 

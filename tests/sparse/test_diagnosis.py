@@ -93,7 +93,7 @@ def test_what_the_present_inducing_inputs_leave_is_theirs(theta, places):
 
 
 def test_the_order_of_covariances_does_not_matter(rng):
-    """What all of them leave counts, and the advice names a model that can be had."""
+    """The variance that all covariances leave counts, and the advice names a model that there is."""
     Y, draws = np.stack([TARGETS, -TARGETS]), rng.standard_normal((1, DRAWS, 2, 4))
     scales, found = (3.0, 0.3), []
     for order in ([0, 1], [1, 0]):

@@ -142,7 +142,7 @@ def test_probabilities_of_unlike_values_add_up(rng):
 
 
 def test_slopes_of_unlike_values_are_those_of_their_differences(rng):
-    """Of two, with one a hundred times narrower: first and second derivatives of an exact probability."""
+    """Two values, one a hundred times narrower than the other: first and second derivatives of an exact probability."""
     mean, variance = pt.matrix("mean"), np.square([[1.0] * 6, [0.01] * 6])
     probability, _ = largest_of_unlike(pt.zeros(6, dtype=int), mean, pt.constant(variance))
     slope = pt.grad(probability.sum(), mean)[0]

@@ -141,9 +141,10 @@ def _smallest(figures: np.ndarray, names: list[str]) -> tuple[float, str]:
 
 
 class Words(NamedTuple):
-    """What the advice tells a reader to do: few draws, one chain, long tuning, other methods, other estimates or fits.
+    """The parts of the advice that differ between Python and the command line.
 
-    `more` returns how to add draws, given the required effective size and the number for each chain.
+    `estimates` takes the name of an estimator; `more` says how to add draws, and takes the required effective size and
+    the number of draws for each chain.
     """
 
     draws: str
