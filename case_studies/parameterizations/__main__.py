@@ -46,7 +46,7 @@ def chains_of(scale: Scale, grid: Grid, cell: Cell) -> list[Result]:
     chains: list[Result] = []
     for one in grid.run(study.units(scale, [cell]), partial(study.run_unit, scale)):
         chains.append(one.result)
-        if study.enough(chains):
+        if study.enough(cell, chains):
             break
     return chains
 

@@ -131,15 +131,14 @@ def orderings(cells: pd.DataFrame, table: int) -> pd.Series:
     """Who converges significantly faster, by the largest R-hat of each data set at the last checkpoint.
 
     The methods have the numbers of the article's rows. Indexed by model and block; only problems with several data sets
-    of every method.
+    of every method, that is, with R-hat of several chains of each.
     """
     cells, last = as_in_article(cells[cells["table"] == table]), rhat_columns(cells)[-1]
     rows = [name for name in methods(table) if name != OURS]
     found = {}
     for (data, n, d, model), group in cells.groupby(["data", "n", "d", "model"], sort=False):
-        samples = {
-            number: group.loc[group["method"] == name, last].tolist() for number, name in enumerate(rows, start=1)
-        }
+        last_of = {name: group.loc[group["method"] == name, last].dropna() for name in rows}
+        samples = {number: values.tolist() for number, values in enumerate(last_of.values(), start=1)}
         if min(map(len, samples.values())) > 1:
             found[model, block(data, n, d)] = ordering(samples)
     index = pd.MultiIndex.from_tuples(found, names=["model", "block"]) if found else _no_orderings()

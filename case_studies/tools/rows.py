@@ -22,17 +22,16 @@ def row(scale: Scale, cell: NamedTuple, chains: Sequence[Result]) -> dict[str, A
     """One line of the table.
 
     `ess` is the smallest effective sample size over theta by ArviZ's estimate, `ess_ar` by coda's: mean and standard
-    deviation over the chains. `rhat` is the largest over theta. `seconds` are those of all draws of one chain,
-    operations those of one iteration.
+    deviation over the chains. `rhat` is the largest over theta. One chain has neither deviation nor R-hat, which are
+    not a number. `seconds` are those of all draws of one chain, operations those of one iteration.
     """
-    rhat = rhat_at([_moments(chain) for chain in chains], scale.checkpoints).max(axis=1)
     return {
         **cell._asdict(),
         **settings(scale),
         "chains": len(chains),
         **spread("ess", [chain["ess"] for chain in chains]),
         **spread("ess_ar", [chain["ess_autoregressive"] for chain in chains]),
-        **{f"rhat_{count}": value for count, value in zip(scale.checkpoints, rhat, strict=True)},
+        **{f"rhat_{count}": value for count, value in zip(scale.checkpoints, _rhat(scale, chains), strict=True)},
         **{name: _mean(chains, name) for name in ("acceptance", "latent_acceptance", "seconds")},
         **{name: _mean(chains, name) / scale.draws for name in COUNTS},
         **made_by(chains[0]),
@@ -50,13 +49,21 @@ def settings(scale: Scale) -> dict[str, Any]:
     }
 
 
+def _rhat(scale: Scale, chains: Sequence[Result]) -> np.ndarray:
+    """Return the largest R-hat over theta at each checkpoint."""
+    if len(chains) == 1:
+        return np.full(len(scale.checkpoints), np.nan)
+    return rhat_at([_moments(chain) for chain in chains], scale.checkpoints).max(axis=1)
+
+
 def _moments(chain: Result) -> Moments:
     return Moments(np.array(chain["means"]), np.array(chain["variances"]))
 
 
 def spread(name: str, values: Sequence[float]) -> dict[str, float]:
     """Mean and standard deviation over chains, in two columns."""
-    return {f"{name}_mean": float(np.mean(values)), f"{name}_sd": float(np.std(values, ddof=1))}
+    deviation = float(np.std(values, ddof=1)) if len(values) > 1 else np.nan
+    return {f"{name}_mean": float(np.mean(values)), f"{name}_sd": deviation}
 
 
 def _mean(chains: Sequence[Result], key: str) -> float:

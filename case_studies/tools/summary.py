@@ -36,26 +36,27 @@ def pooled(cells: pd.DataFrame, group: Sequence[str], averaged: Sequence[str]) -
     Returns
     -------
     DataFrame
-        Indexed by `group`: ``ess_mean`` and ``ess_sd`` (and the same of ``ess_ar``) over all chains of all data sets,
-        medians over data sets of R-hat at the checkpoints, means of `averaged`, and the number of ``datasets``.
+        Indexed by `group`: ``ess_mean`` and ``ess_sd`` (and the same of ``ess_ar``) over the chains of all data sets,
+        medians over data sets of R-hat at the checkpoints, means of `averaged`, and the number of ``datasets``. Each
+        data set has the same weight, however many chains it has.
     """
     groups = cells.groupby(list(group), sort=False)
-    summary = groups[list(averaged)].mean()
+    summary = groups[["ess_mean", "ess_ar_mean", *averaged]].mean()
     for name in ("ess", "ess_ar"):
-        summary[f"{name}_mean"] = groups.apply(_mean_of_all_chains, name, include_groups=False)
         summary[f"{name}_sd"] = groups.apply(_spread_of_all_chains, name, include_groups=False)
     return summary.join(groups[rhat_columns(cells)].median()).assign(datasets=groups.size())
 
 
-def _mean_of_all_chains(cells: pd.DataFrame, name: str) -> float:
-    return float(np.average(cells[f"{name}_mean"], weights=cells["chains"]))
-
-
 def _spread_of_all_chains(cells: pd.DataFrame, name: str) -> float:
-    """Standard deviation over chains and data sets, from mean and standard deviation in each data set."""
-    chains, distances = cells["chains"], cells[f"{name}_mean"] - _mean_of_all_chains(cells, name)
-    squares = (chains - 1) * np.square(cells[f"{name}_sd"]) + chains * np.square(distances)
-    return float(np.sqrt(squares.sum() / (chains.sum() - 1)))
+    """Standard deviation over chains and data sets, from mean and standard deviation in each data set.
+
+    Chains have weights, of the sum one, that are equal for those of a data set and sum to the same in each; the
+    denominator makes the square unbiased for independent values with such weights.
+    """
+    chains, means = cells["chains"], cells[f"{name}_mean"]
+    within = (chains - 1) / chains * np.square(cells[f"{name}_sd"].fillna(0.0))
+    squares = within + np.square(means - means.mean())
+    return float(np.sqrt(squares.mean() / (1.0 - (1.0 / chains).mean() / len(cells))))
 
 
 def printed(rows: pd.DataFrame, name: str) -> list[str]:

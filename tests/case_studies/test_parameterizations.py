@@ -380,6 +380,12 @@ def test_chains_end_when_their_mean_is_known_well_enough(monkeypatch, tmp_path, 
     assert found == sizes[:number]
 
 
+def test_another_data_set_has_one_chain(monkeypatch, tmp_path):
+    cell = next(cell for cell in study.cells(study.SCALES["paper"]) if cell.dataset == 1)
+    monkeypatch.setattr(study, "run_unit", lambda scale, unit: {"ess_autoregressive": 3.0})
+    assert len(chains_of(TINY, Grid(tmp_path, {}), cell)) == 1
+
+
 def test_the_grid_is_that_of_the_article_and_ours():
     cells = study.cells(study.SCALES["paper"])
     assert len(cells) == len({cell.name for cell in cells})
@@ -409,14 +415,23 @@ def rows(values: dict[tuple[str, int], list[float]], last: dict[str, float]) -> 
 def test_the_table_shows_our_figures_beside_the_articles():
     cells = rows({("AA", 0): [10.0, 12.0, 20.0], ("AA", 1): [40.0, 41.0, 48.0, 39.0]}, {"AA": 1.05})
     row = comparison.table(cells, 5).loc["AA", "n = 100, d = 2"]
-    every = np.array([10.0, 12.0, 20.0, 40.0, 41.0, 48.0, 39.0])
-    assert row["ESS"] == f"{every.mean():.0f} ({every.std(ddof=1):.0f})"
-    assert row["ESS (AR)"] == f"{2 * every.mean():.0f} ({2 * every.std(ddof=1):.0f})"
+    # Each data set counts alike: as though the chains of the one were there four times, and of the other three.
+    every = np.concatenate([np.tile([10.0, 12.0, 20.0], 4), np.tile([40.0, 41.0, 48.0, 39.0], 3)])
+    deviation = np.sqrt(every.var() / (1.0 - (1.0 / 3.0 + 1.0 / 4.0) / 4.0))
+    assert row["ESS"] == f"{every.mean():.0f} ({deviation:.0f})"
+    assert row["ESS (AR)"] == f"{2 * every.mean():.0f} ({2 * deviation:.0f})"
     assert row["article"] == "131 (57)"
     assert row["R-hat"] == "█▁"
-    pooled, by_data_set = comparison.pooled(cells, 5).iloc[0], (every[:3].mean() + every[3:].mean()) / 2.0
-    assert pooled["per_second"] == pytest.approx(by_data_set / 2.0)
-    assert pooled["per_operation"] == pytest.approx(by_data_set / (2.0 * TINY.draws))
+    pooled = comparison.pooled(cells, 5).iloc[0]
+    assert pooled["per_second"] == pytest.approx(every.mean() / 2.0)
+    assert pooled["per_operation"] == pytest.approx(every.mean() / (2.0 * TINY.draws))
+
+
+def test_single_chains_say_how_data_sets_differ_and_nothing_of_convergence():
+    cells = rows({("AA", 0): [10.0], ("AA", 1): [14.0], ("AA", 2): [30.0]}, {"AA": np.nan})
+    assert cells["ess_sd"].isna().all()
+    assert comparison.table(cells, 5).loc["AA", "n = 100, d = 2"]["ESS"] == "18 (11)"
+    assert comparison.orderings(cells, 5).empty
 
 
 def test_orderings_have_the_articles_row_numbers():
