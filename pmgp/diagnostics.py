@@ -8,6 +8,8 @@ import numpy as np
 import xarray as xr
 from numpy.typing import ArrayLike
 
+from pmgp.interface.model.effects import WHITENED
+
 __all__ = [
     "MIN_DRAWS",
     "OPERATION_STATS",
@@ -23,8 +25,8 @@ OPERATION_STATS = ("n_cholesky", "n_inverse", "n_matmul", "n_newton")
 MIN_DRAWS = 10
 """The smallest number of draws for R-hat and ESS, which split each chain into two halves."""
 
-# PyMC's ending of the names of missing observations, that of whitened values, and what no plot could show.
-MISSING, WHITENED, MOST_ELEMENTS = "_unobserved", "_rotated_", 100
+# PyMC's ending of the names of missing observations, and what no plot could show.
+MISSING, MOST_ELEMENTS = "_unobserved", 100
 
 
 def hyperparameter_names(idata: xr.DataTree) -> list[str]:

@@ -18,8 +18,9 @@ from pmgp.interface.model.images import image_of
 from pmgp.interface.model.linear_nodes import predictors
 from pmgp.interface.model.points import initial_values
 
-# In the names of variables of which PyMC makes processes.
-PROCESSES = ("_rotated_", "_hsgp_coeffs")
+# Endings of the names of variables of which PyMC makes processes.
+WHITENED = "_rotated_"
+PROCESSES = (WHITENED, "_hsgp_coeffs")
 
 
 def is_normal(rv: TensorVariable) -> bool:

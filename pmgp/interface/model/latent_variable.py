@@ -14,7 +14,7 @@ from pytensor.graph.traversal import ancestors
 from pytensor.tensor.random.basic import MvNormalRV
 from pytensor.tensor.variable import TensorVariable
 
-from pmgp.interface.model.effects import effects, is_correlated, is_normal, is_standard, why_not_effect
+from pmgp.interface.model.effects import WHITENED, effects, is_correlated, is_normal, is_standard, why_not_effect
 from pmgp.interface.model.time_series import is_markov, is_process, kind_of, why_not_gaussian
 
 ONE_PROCESS = (
@@ -236,7 +236,7 @@ def _check_shape(model: pm.Model, rv: TensorVariable) -> TensorVariable:
 
 def whitened_processes(model: pm.Model) -> list[str]:
     """Return the names of variables that are whitened Gaussian processes, which PyMC's naming shows."""
-    return [rv.name for rv in model.free_RVs if rv.name.endswith("_rotated_")]
+    return [rv.name for rv in model.free_RVs if rv.name.endswith(WHITENED)]
 
 
 def on_inducing_inputs(rv: TensorVariable) -> bool:

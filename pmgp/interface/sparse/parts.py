@@ -27,8 +27,9 @@ from pytensor.tensor.variable import TensorVariable
 from pmgp.core.inducing import Derivatives, Sites, WhitenedConditional
 from pmgp.interface.graphs.compilation import AS_WRITTEN, making_graphs
 from pmgp.interface.graphs.numerical import NumericalFunction
+from pmgp.interface.model.effects import WHITENED
 from pmgp.interface.model.latent_gaussian import ModelError
-from pmgp.interface.sparse.process import OBSERVATIONS, WHITENED
+from pmgp.interface.sparse.process import OBSERVATIONS
 from pmgp.interface.sparse.terms import Terms, terms_of
 
 ELSEWHERE = "pmgp.steps.SparseHMC takes any model whose variables are continuous"

@@ -18,6 +18,7 @@ from pytensor.graph.basic import Variable
 from pytensor.tensor.variable import TensorVariable
 
 from pmgp.interface.distributions.base import as_parameter
+from pmgp.interface.model.effects import WHITENED
 from pmgp.interface.model.inducing_process import attach
 from pmgp.interface.model.latent_gaussian import ModelError
 from pmgp.interface.sparse.inputs import check_inputs, refuse_minibatches
@@ -26,8 +27,7 @@ from pmgp.interface.sparse.marginals import InducingInputs, Marginals
 from pmgp.interface.sparse.observed import check_distribution, check_terms, complete
 from pmgp.interface.sparse.predicting import Predicting, table_of
 
-# These identify a model's variables: the ending of the whitened values' name, and the observations' operation.
-WHITENED = "_rotated_"
+# Identifies a model's observations.
 OBSERVATIONS = "ExpectedLogLikelihood"
 
 
