@@ -381,6 +381,11 @@ def test_a_trend_is_drawn_in_order_of_time():
     assert alone.get_legend_handles_labels()[1] == ["forecast: median, and interval of 90 %", "observed"]
 
 
+def test_a_trend_without_a_time_is_refused():
+    with pytest.raises(ValueError, match="the table of the trend has no rows"):
+        plots.trend(bands(forecast=False).iloc[:0], ([], []), ([], []))
+
+
 def test_forecasts_before_and_after_a_trend_are_drawn_apart():
     """Each reaches to the trend beside it, and no line crosses the trend."""
     forecast = np.isin(np.arange(12), [0, 1, 9, 10, 11]).astype(object)

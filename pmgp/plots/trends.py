@@ -45,6 +45,11 @@ def trend(
     categories : sequence of str, optional
         Names of ordered categories, whose places 0, 1, ... are the values.
 
+    Raises
+    ------
+    ValueError
+        If the table has no row.
+
     Examples
     --------
     >>> import numpy as np, pandas as pd, pmgp
@@ -52,6 +57,8 @@ def trend(
     >>> table = pd.DataFrame({"time": time, "low": 1.0, "median": 2.0, "high": 3.0, "forecast": time > 9.0})
     >>> figure = pmgp.plots.trend(table, (time[:10], np.arange(10) % 4), (time[10:], [2, 1]), axis="week")
     """
+    if table.empty:
+        raise ValueError("the table of the trend has no rows; it needs at least one time")
     with style():
         figure, axes = plt.subplots(figsize=(WIDTH, 4.4))
         table = table.sort_values("time")
