@@ -27,7 +27,7 @@ def pooled(cells: pd.DataFrame) -> pd.DataFrame:
     Parameters
     ----------
     cells : DataFrame
-        As :func:`results.read` gives it; the same number of chains in each row.
+        As :func:`results.read` gives it.
 
     Returns
     -------
@@ -54,7 +54,9 @@ def orderings(cells: pd.DataFrame) -> pd.Series:
     cells = cells[cells["operator"] != OURS]
 
     def of_group(group: pd.DataFrame) -> str:
-        return ordering({numbers[name]: one[last].tolist() for name, one in group.groupby("operator", sort=False)})
+        return ordering(
+            {numbers[name]: one[last].dropna().tolist() for name, one in group.groupby("operator", sort=False)}
+        )
 
     return cells.groupby(["n", "d", "model"], sort=False).apply(of_group, include_groups=False)
 
@@ -114,7 +116,7 @@ def coverage(cells: pd.DataFrame) -> pd.DataFrame:
             "data sets": groups["dataset"].nunique(),
             "cells": groups.size(),
             "scale": groups["scale"].agg(lambda names: ", ".join(sorted(set(names)))),
-            "chains": groups["chains"].first(),
+            "chains": groups["chains"].agg(lambda numbers: " or ".join(map(str, sorted(set(numbers))))),
             "draws": groups["draws"].first(),
             "version": groups["version"].agg(lambda names: ", ".join(sorted(set(map(str, names))))),
             "machine": groups["machine"].agg(lambda names: "; ".join(sorted(set(names)))),

@@ -34,6 +34,7 @@ def row(scale: Scale, finished: Finished) -> dict[str, Any]:
     return {
         **cell._asdict(),
         **settings(scale),
+        "chains": len(result["ess"]),
         **spread("ess", result["ess"]),
         **spread("ess_ar", result["ess_autoregressive"]),
         **{f"rhat_{count}": value for count, value in result["rhat"].items()},

@@ -14,7 +14,7 @@ import numpy as np
 
 from case_studies.tools import simulation
 from case_studies.tools.autoregressive_size import autoregressive_sizes
-from case_studies.tools.convergence import Moments, moments_at, rhat_at
+from case_studies.tools.convergence import Moments, largest_rhat, moments_at
 from case_studies.tools.effective_size import effective_sizes
 from case_studies.tools.provenance import provenance
 from case_studies.tools.scale import COMPARATIVE_EVALUATION, Scale
@@ -113,7 +113,7 @@ def _cells_of_one_data_set(
 
 
 def run_cell(scale: Scale, cell: Cell) -> dict[str, Any]:
-    """Run the chains of one cell.
+    """Run the chains of one cell: of data sets after the first, which differ by more than chains do, only one.
 
     Parameters
     ----------
@@ -124,7 +124,8 @@ def run_cell(scale: Scale, cell: Cell) -> dict[str, Any]:
     -------
     dict
         Plain numbers and lists of them, which :func:`results.row` makes a line of. `ess` and `ess_autoregressive` have
-        one number for each chain; `rhat` has one for each checkpoint, the largest over the latent values.
+        one number for each chain; `rhat` has one for each checkpoint, the largest over the latent values, which is not
+        a number for one chain.
     """
     data, likelihood = problem(scale, cell)
     operator = OPERATORS[cell.operator]
@@ -152,7 +153,7 @@ def prior(data: simulation.Simulated) -> DensePrior:
 def _starts(scale: Scale, cell: Cell, data: simulation.Simulated) -> Iterator[np.ndarray]:
     """Draws of the prior, the same for all models and operators; not among the counted operations of any."""
     drawn_from = prior(data)
-    for index in range(scale.chains):
+    for index in range(scale.chains if cell.dataset == 0 else 1):
         yield drawn_from.sample(_start_stream(scale, cell, index), 1)[0]
 
 
@@ -203,7 +204,7 @@ def _tuned(
 
 
 def _summary(chains: Sequence[Chain], preparation: OperationCounts, scale: Scale) -> dict[str, Any]:
-    rhat = rhat_at([chain.moments for chain in chains], scale.checkpoints).max(axis=1)
+    rhat = largest_rhat([chain.moments for chain in chains], scale.checkpoints)
     return {
         "ess": [chain.ess for chain in chains],
         "ess_autoregressive": [chain.ess_autoregressive for chain in chains],

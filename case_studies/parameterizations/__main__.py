@@ -13,7 +13,7 @@ from case_studies.parameterizations.study import SCALES, Cell, Scale
 from case_studies.tools import simulation
 from case_studies.tools.command_line import parser, selected
 from case_studies.tools.grid import Grid, Result
-from case_studies.tools.rows import row
+from case_studies.tools.rows import row, settings
 from case_studies.tools.spread import spread, workers_of
 from case_studies.tools.table import Table
 from pmgp.interface.executors import Executors
@@ -70,7 +70,7 @@ def main() -> None:
     scale = SCALES[given.scale]
     chosen = selected(study.cells(scale), {name: getattr(given, name) for name in FILTERS})
     table = results.table_of(given.out or results.FOLDER / f"{scale.name}.csv")
-    new = chosen if given.again else table.missing(chosen, results.settings(scale))
+    new = chosen if given.again else table.missing(chosen, settings(scale))
     print(f"{len(new)} cells to run; {len(chosen) - len(new)} of {len(chosen)} are in {table.path.name}", flush=True)
     needed = scale.settings() | simulation.SETTINGS | study.SETTINGS
     run(scale, new, Grid(given.runs / scale.name, needed), table, workers_of(given))

@@ -3,17 +3,15 @@
 from __future__ import annotations
 
 from pathlib import Path
-from typing import Any
 
 import pandas as pd
 
 from case_studies.parameterizations.problems import REAL
 from case_studies.parameterizations.study import OPERATORS, PROPOSALS, SCHEMES, SIMULATED, Cell
-from case_studies.tools import rows, simulation
-from case_studies.tools.scale import Scale
+from case_studies.tools import simulation
 from case_studies.tools.table import Table
 
-__all__ = ["FOLDER", "read", "settings", "table_of"]
+__all__ = ["FOLDER", "read", "table_of"]
 
 FOLDER = Path(__file__).parent / "results"
 
@@ -29,11 +27,6 @@ def _sorted(frame: pd.DataFrame) -> pd.DataFrame:
 def table_of(path: Path) -> Table:
     """The table in a file."""
     return Table(path, list(Cell._fields), lambda frame: _sorted(frame.reset_index(drop=True)))
-
-
-def settings(scale: Scale) -> dict[str, Any]:
-    """Columns that a row must have to count: all but the number of chains, which depends on how much they differ."""
-    return {name: value for name, value in rows.settings(scale).items() if name != "chains"}
 
 
 def read(name: str) -> pd.DataFrame:

@@ -24,7 +24,10 @@ FOLDER = Path(__file__).parent / "results"
 
 UPPER = 0.975
 
-settings = rows.settings
+
+def settings(scale: Scale) -> dict[str, Any]:
+    """Columns that a row must have to count."""
+    return rows.settings(scale) | {"chains": scale.chains}
 
 
 def row(scale: Scale, cell: Cell, chains: Sequence[Result]) -> dict[str, Any]:

@@ -7,7 +7,7 @@ from typing import NamedTuple
 
 import numpy as np
 
-__all__ = ["Moments", "moments_at", "rhat_at"]
+__all__ = ["Moments", "largest_rhat", "moments_at", "rhat_at"]
 
 
 class Moments(NamedTuple):
@@ -74,3 +74,10 @@ def rhat_at(chains: Sequence[Moments], checkpoints: Sequence[int]) -> np.ndarray
     with np.errstate(divide="ignore", invalid="ignore"):
         ratio = np.where(within > 0.0, between / within, np.inf)
     return np.sqrt((ratio + counts - 1.0) / counts)
+
+
+def largest_rhat(chains: Sequence[Moments], checkpoints: Sequence[int]) -> np.ndarray:
+    """Return the largest R-hat over the variables at each of c checkpoints; not a number for a single chain."""
+    if len(chains) == 1:
+        return np.full(len(checkpoints), np.nan)
+    return rhat_at(chains, checkpoints).max(axis=1)

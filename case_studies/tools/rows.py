@@ -7,7 +7,7 @@ from typing import Any, NamedTuple
 
 import numpy as np
 
-from case_studies.tools.convergence import Moments, rhat_at
+from case_studies.tools.convergence import Moments, largest_rhat
 from case_studies.tools.grid import Result
 from case_studies.tools.provenance import made_by
 from case_studies.tools.scale import Scale
@@ -25,13 +25,14 @@ def row(scale: Scale, cell: NamedTuple, chains: Sequence[Result]) -> dict[str, A
     deviation over the chains. `rhat` is the largest over theta. One chain has neither deviation nor R-hat, which are
     not a number. `seconds` are those of all draws of one chain, operations those of one iteration.
     """
+    rhat = largest_rhat([_moments(chain) for chain in chains], scale.checkpoints)
     return {
         **cell._asdict(),
         **settings(scale),
         "chains": len(chains),
         **spread("ess", [chain["ess"] for chain in chains]),
         **spread("ess_ar", [chain["ess_autoregressive"] for chain in chains]),
-        **{f"rhat_{count}": value for count, value in zip(scale.checkpoints, _rhat(scale, chains), strict=True)},
+        **{f"rhat_{count}": value for count, value in zip(scale.checkpoints, rhat, strict=True)},
         **{name: _mean(chains, name) for name in ("acceptance", "latent_acceptance", "seconds")},
         **{name: _mean(chains, name) / scale.draws for name in COUNTS},
         **made_by(chains[0]),
@@ -39,21 +40,8 @@ def row(scale: Scale, cell: NamedTuple, chains: Sequence[Result]) -> dict[str, A
 
 
 def settings(scale: Scale) -> dict[str, Any]:
-    """Columns that say how large the study was."""
-    return {
-        "scale": scale.name,
-        "seed": scale.seed,
-        "chains": scale.chains,
-        "tune": scale.tune,
-        "draws": scale.draws,
-    }
-
-
-def _rhat(scale: Scale, chains: Sequence[Result]) -> np.ndarray:
-    """Return the largest R-hat over theta at each checkpoint."""
-    if len(chains) == 1:
-        return np.full(len(scale.checkpoints), np.nan)
-    return rhat_at([_moments(chain) for chain in chains], scale.checkpoints).max(axis=1)
+    """Columns that say how large the study was, but for the number of chains, which may depend on the cell."""
+    return {"scale": scale.name, "seed": scale.seed, "tune": scale.tune, "draws": scale.draws}
 
 
 def _moments(chain: Result) -> Moments:

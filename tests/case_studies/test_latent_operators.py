@@ -102,6 +102,14 @@ def test_a_cell_is_complete_and_reproducible(operator):
     assert 0.0 < first["acceptance"] <= 1.0
 
 
+def test_another_data_set_has_one_chain():
+    result = study.run_cell(TINY, Cell(15, 2, 1, "LRG", "MH v1"))
+    assert len(result["ess"]) == 1
+    row = results.row(TINY, Finished(Cell(15, 2, 1, "LRG", "MH v1"), result, False))
+    assert row["chains"] == 1
+    assert np.isnan([row["ess_sd"], row["ess_ar_sd"], row["rhat_20"], row["rhat_60"]]).all()
+
+
 def test_operations_are_those_of_the_articles_table_1():
     """Preparation as printed, and nothing in sampling but SMMALA's factorization of each proposal."""
     counts = {name: study.run_cell(TINY, Cell(15, 2, 0, "LRG", name)) for name in study.OPERATORS if name != study.OURS}

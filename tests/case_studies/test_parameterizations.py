@@ -18,7 +18,7 @@ from case_studies.tools.chain import run_chain
 from case_studies.tools.command_line import selected
 from case_studies.tools.grid import Grid, Unit
 from case_studies.tools.problem import Problem, latent_from_prior
-from case_studies.tools.rows import COUNTS, row
+from case_studies.tools.rows import COUNTS, row, settings
 from case_studies.tools.samplers import Alternating
 from pmgp.core.gaussians import ObservedPrior
 from pmgp.core.theta_updates.schemes import (
@@ -357,8 +357,8 @@ def test_a_stopped_run_keeps_its_chains_and_adds_to_the_table(monkeypatch, tmp_p
     pd.testing.assert_frame_equal(after[:1], before)
     assert after["proposal"].tolist() == ["identity", "learned"]
     assert (after[["rhat_20", "rhat_60"]] > 0.9).all(axis=None)
-    assert table.missing(cells, results.settings(TINY)) == []
-    assert table.missing(cells, results.settings(dataclasses.replace(TINY, seed=9))) == cells
+    assert table.missing(cells, settings(TINY)) == []
+    assert table.missing(cells, settings(dataclasses.replace(TINY, seed=9))) == cells
 
 
 @pytest.mark.parametrize(
