@@ -182,10 +182,30 @@ def test_observations_of_one_latent_value_are_left_out_together():
         draws.append(rng.multivariate_normal(posterior @ selection.T @ y / sigma**2, posterior))
     found = pmgp.loo(chain_of(model, scale=noise, f=np.array(draws)), model=model, **SETTINGS)
     assert found.elpd_i.dims == ("f_dim_0",)
+    assert_array_equal(found.elpd_i["f_dim_0"], [2, 0, 1])
     marginal = selection @ covariance @ selection.T + 0.505**2 * np.eye(4)
     complete = normal(y, marginal)
     expected = [complete - normal(y[k], marginal[np.ix_(k, k)]) for k in (index != place for place in range(3))]
-    assert_allclose(found.elpd_i, expected, atol=0.05)
+    assert_allclose(found.elpd_i.sortby("f_dim_0"), expected, atol=0.05)
+
+
+def test_results_are_in_the_order_of_the_observations_whatever_that_of_the_latent_values():
+    """`arviz.compare` pairs the results of two models by position."""
+    index, y = np.array([3, 1, 0, 2]), np.array([0.3, -0.2, 0.4, 2.0])
+    draws = np.random.default_rng(2).normal(size=(200, 4)), np.full(200, 0.5)
+    found = []
+    for in_order in (True, False):
+        with pm.Model(coords={"row": list("abcd")}) as model:
+            scale = pm.LogNormal("scale", 0.0, 0.5)
+            f = pm.MvNormal("f", np.zeros(4), cov=np.eye(4))
+            pm.Normal("y", f if in_order else f[index], scale, observed=y, dims="row")
+        # The same latent values belong to the observations of both.
+        values = draws[0] if in_order else draws[0][:, np.argsort(index)]
+        idata = chain_of(model, scale=draws[1], f=values)
+        idata["observed_data"] = xr.DataTree(xr.Dataset({"y": ("row", y)}, {"row": list("abcd")}))
+        found.append(pmgp.loo(idata, model=model, **SETTINGS).elpd_i)
+    assert_array_equal(found[0]["row"], found[1]["row"])
+    assert_allclose(found[0], found[1], atol=0.02)
 
 
 @pytest.mark.parametrize("columns", [3, 1])

@@ -96,7 +96,8 @@ def loo(
     Notes
     -----
     If several observations belong to one latent value, as in ``f[index]``, or to one latent sum of a linear predictor,
-    they are left out together, and the results belong to the observed latent values.
+    they are left out together, and the results belong to the observed latent values. Results are in the order of the
+    first observation of each, since `arviz.compare` pairs those of two models by position.
 
     References
     ----------
@@ -135,10 +136,13 @@ def loo(
         theta = theta_draws(posterior, model, latents)
         values = latent_draws(posterior, model, latents, parts, theta)
         rows = list(_log_densities(estimates, rng, theta, values, progressbar))
-    log_densities = np.array(rows)[:, (places := _observed_places(parts, values[:1]))]
-    return arviz_stats.loo(
-        _tree(posterior, log_densities, *_labels(idata, model, parts, latents, places)), pointwise=True
-    )
+    places = _observed_places(parts, values[:1])
+    first, alone = parts.latent_vector.observations_at(places, parts.terms)
+    # ArviZ compares models by position, so that the order must not depend on that of the latent values.
+    order = np.argsort(first, kind="stable")
+    observations = first[order] if alone else None
+    labels = _labels(idata, model, parts, latents, places[order], observations)
+    return arviz_stats.loo(_tree(posterior, np.array(rows)[:, places[order]], *labels), pointwise=True)
 
 
 def _refuse_long(f: TensorVariable, length: int) -> None:
@@ -197,11 +201,16 @@ def _observed_places(parts: LatentGaussianModel, f: np.ndarray) -> np.ndarray:
 
 
 def _labels(
-    idata: Any, model: pm.Model, parts: LatentGaussianModel, latents: list[TensorVariable], places: np.ndarray
+    idata: Any,
+    model: pm.Model,
+    parts: LatentGaussianModel,
+    latents: list[TensorVariable],
+    places: np.ndarray,
+    observations: np.ndarray | None,
 ) -> tuple[str, str, np.ndarray]:
     """Return name, dimension and coordinates of the observations, or those of f if the two do not correspond."""
     observed = below(model, latents)
-    rows = parts.latent_vector.rows_at(places, parts.terms) if len(observed) == 1 else None
+    rows = observations if len(observed) == 1 else None
     elements, are_elements = parts.latent_vector.elements_at(places) if rows is None else (rows, True)
     if not are_elements:
         return parts.latent_name, "predictor", elements

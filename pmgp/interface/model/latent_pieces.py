@@ -19,7 +19,7 @@ from pmgp.interface.model.effects import is_standard
 from pmgp.interface.model.images import image_of
 from pmgp.interface.model.latent_variable import ModelError
 from pmgp.interface.model.latent_vector import LatentVector
-from pmgp.interface.model.likelihood_terms import LikelihoodTerms
+from pmgp.interface.model.likelihood_terms import LikelihoodTerms, first_at
 from pmgp.interface.model.linear_predictor import Leaf, LinearPredictor
 from pmgp.interface.model.theta_maps import ThetaMap
 from pmgp.interface.model.theta_vector import ThetaVector
@@ -125,14 +125,10 @@ class LatentPieces:
         """The number of elements of each variable, by name."""
         return dict(zip(self.names, self._sizes, strict=True))
 
-    def rows_at(self, places: np.ndarray, terms: LikelihoodTerms | None) -> np.ndarray | None:
-        """Return the observation of each given element of f, or None if there is not one for each."""
+    def observations_at(self, places: np.ndarray, terms: LikelihoodTerms | None) -> tuple[np.ndarray, bool]:
+        """Return the first observation of each given element of f, and whether it is the only one of each."""
         counted = self.shared.counted_at
-        if terms is None or not terms.in_order or (np.bincount(counted, minlength=self.shared.sites)[places] > 1).any():
-            return None
-        rows = np.zeros(self.shared.sites, dtype=int)
-        rows[counted] = np.arange(len(counted))
-        return rows[places]
+        return first_at(places, counted if terms is None else counted[terms.index])
 
     def elements_at(self, places: np.ndarray) -> tuple[np.ndarray, bool]:
         """Return the element of the variable of which each given element of f is a multiple, and True.

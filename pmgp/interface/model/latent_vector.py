@@ -12,7 +12,7 @@ from pytensor.graph.replace import clone_replace
 from pytensor.tensor.variable import TensorVariable
 
 from pmgp.interface.model.latent_variable import ModelError
-from pmgp.interface.model.likelihood_terms import LikelihoodTerms
+from pmgp.interface.model.likelihood_terms import LikelihoodTerms, first_at
 
 
 class LatentVector:
@@ -98,9 +98,9 @@ class LatentVector:
         """The number of elements of each variable, by name."""
         return dict(zip(self.names, self._sizes, strict=True))
 
-    def rows_at(self, places: np.ndarray, terms: LikelihoodTerms | None) -> np.ndarray | None:
-        """Return the observation of each given latent value, or None unless there is one for each in the order of f."""
-        return places if terms is None or terms.in_order else None
+    def observations_at(self, places: np.ndarray, terms: LikelihoodTerms | None) -> tuple[np.ndarray, bool]:
+        """Return the first observation of each given latent value, and whether it is the only one of each."""
+        return (places, True) if terms is None else first_at(places, terms.index)
 
     def elements_at(self, places: np.ndarray) -> tuple[np.ndarray, bool]:
         """Return the given places, and True, as the elements of f are those of the variable."""
