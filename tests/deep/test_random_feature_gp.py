@@ -8,7 +8,9 @@ import sys
 
 import jax
 import numpy as np
+import pandas as pd
 import pytest
+from numpy.testing import assert_array_equal
 
 from pmgp.core.deep.likelihoods import LIKELIHOODS
 from pmgp.deep import JaxLikelihood, RandomFeatureGP
@@ -125,7 +127,15 @@ def test_the_held_out_density_decides_what_is_kept_and_when_training_stops():
     assert len(process.history_) == 5  # the first block does not count, as hyper-parameters are frozen
     assert len({one["heldout"] for one in process.history_}) == 1
     assert np.any(process.parameters_["q"][0]["mean"])  # which is zero at the start
-    assert len(fitted(validation_fraction=0.0, patience=None).history_) == 2
+
+
+@pytest.mark.parametrize(("fraction", "rows"), [(0.0, 120), (0.1, 9)])
+def test_without_held_out_data_all_steps_are_taken(fraction, rows):
+    process = small(validation_fraction=fraction, patience=1, steps=80, frozen_steps=0)
+    history = process.fit(X[:rows], np.sin(2 * X[:rows, 0]), progressbar=False).history_
+    assert np.isnan([one["heldout"] for one in history]).all()
+    assert history[-1]["step"] == 80
+    assert len(history) > 2
 
 
 @pytest.mark.representatives("float32")
@@ -162,6 +172,7 @@ def test_parameters_are_set_and_read_as_in_scikit_learn():
         ({"samples": {0: 0}}, r"samples\[0\]=0"),
         ({"learning_rate": {20: 0.1}}, r"learning_rate=\{20: 0.1\}: give a value for step 0 too"),
         ({"learning_rate": -0.1}, "learning_rate=-0.1: give a number that is not negative"),
+        ({"patience": -3}, "patience=-3: give an integer of at least 1"),
         ({"frozen_steps": -1}, "frozen_steps=-1: give an integer of at least 0"),
         ({"kernel": "cosine"}, "kernel='cosine': choose one of rbf"),
         ({"omega": "fixed"}, "omega='fixed'"),
@@ -210,6 +221,11 @@ def test_what_is_not_fitted_or_has_other_columns():
         small().log_predictive_density(X, X[:, 0])
     with pytest.raises(ValueError, match="X has 2 columns, but the process was fitted to 1"):
         fitted().predict(np.zeros((3, 2)))
+    table = pd.DataFrame({"a": X[:, 0], "b": X[:, 0] ** 2})
+    process = small().fit(table, X[:, 0], progressbar=False)
+    assert_array_equal(process.predict(table.to_numpy()[:3])["mean"], process.predict(table[:3])["mean"])
+    with pytest.raises(ValueError, match="X has the columns b, a, but the process was fitted to a, b: give the same"):
+        process.predict(table[["b", "a"]])
 
 
 def test_a_bound_that_overflows_is_named():

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from collections.abc import Sequence
 from typing import Any
 
 import numpy as np
@@ -11,14 +12,24 @@ from pmgp.core.numerics.arrays import numbers
 RANGES = {"binary": "0 or 1", "classes": "integers from 0", "counts": "integers from 0"}
 
 
-def checked_inputs(X: Any, columns: int | None = None) -> np.ndarray:
-    """Return X as an array of finite floats of shape (n, d)."""
+def columns_of(X: Any) -> list[str]:
+    """Return the names of a DataFrame's columns; none for an array."""
+    return [str(name) for name in getattr(X, "columns", ())]
+
+
+def checked_inputs(X: Any, columns: int | None = None, names: Sequence[str] = ()) -> np.ndarray:
+    """Return X as an array of finite floats of shape (n, d): that many columns, with these names if both have names."""
     values = numbers("X", X)
     if values.ndim != 2 or 0 in values.shape:
         raise ValueError(f"X has shape {values.shape}: give one row for each point and at least one column")
     _refuse_first(~np.isfinite(values).all(axis=1), "X", "has a value that is not finite: drop or impute it")
     if columns is not None and values.shape[1] != columns:
         raise ValueError(f"X has {values.shape[1]} columns, but the process was fitted to {columns}")
+    if names and (given := columns_of(X)) and given != names:
+        raise ValueError(
+            f"X has the columns {', '.join(given)}, but the process was fitted to {', '.join(names)}: give the same "
+            "columns in the same order"
+        )
     return values
 
 

@@ -49,13 +49,14 @@ class Plan:
     def ends(self, history: list[dict[str, float]]) -> bool:
         """Return whether all steps are taken, or the held-out density has not risen for `patience` evaluations.
 
-        Evaluations are counted from the step at which the hyper-parameters begin to move.
+        Evaluations are counted from the step at which the hyper-parameters begin to move. Without observations that are
+        held out, all steps are taken.
         """
         if not history:
             return False
         if history[-1]["step"] >= self.steps:
             return True
-        free = [one["heldout"] for one in history if one["step"] > self.frozen_steps]
+        free = [one["heldout"] for one in history if one["step"] > self.frozen_steps and not np.isnan(one["heldout"])]
         return self.patience is not None and len(free) > self.patience + int(np.argmax([*free, -np.inf]))
 
 

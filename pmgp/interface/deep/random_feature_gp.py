@@ -30,7 +30,7 @@ from pmgp.interface.deep.configuration import (
     device_of,
     likelihood_of,
 )
-from pmgp.interface.deep.data import checked_inputs, checked_observations
+from pmgp.interface.deep.data import checked_inputs, checked_observations, columns_of
 from pmgp.interface.deep.fitting import Plan, Problem, train
 
 LENGTH_ONLY = ("steps", "patience", "device", "devices")  # A run may continue with different values of these.
@@ -79,7 +79,8 @@ class RandomFeatureGP:
     evaluate_every : int
         Steps between evaluations of the held-out density.
     patience : int or None
-        Evaluations without a rise after which training stops; None to take all steps. The best parameters are kept.
+        Evaluations without a rise after which training stops; None to take all steps, as without held-out data. The
+        best parameters are kept.
     dtype : {"float32", "float64"}
         Precision of all computations, regardless of JAX's settings.
     device : str, optional
@@ -182,7 +183,7 @@ class RandomFeatureGP:
         """
         self._check()
         likelihood = likelihood_of(self.likelihood)  # type: ignore[attr-defined]
-        X = checked_inputs(X)
+        X, columns = checked_inputs(X), columns_of(X)
         y = checked_observations(y, len(X), likelihood.labels)
         params = self.get_params()
         settings = {name: repr(value) for name, value in params.items() if name not in LENGTH_ONLY}
@@ -195,7 +196,7 @@ class RandomFeatureGP:
                 raise FileNotFoundError(f"checkpoint={str(path)!r}: there is no folder {str(path.parent)!r}; make it")
             self.parameters_, self.history_ = train(problem, plan, path, fingerprint(settings, X, y), progressbar)
         self._problem_ = problem
-        self.n_features_in_ = X.shape[1]
+        self.n_features_in_, self._columns_ = X.shape[1], columns
         return self
 
     def _check(self) -> None:
@@ -211,6 +212,8 @@ class RandomFeatureGP:
         check_schedules(samples=samples, learning_rate=params["learning_rate"])
         if not isinstance(frozen := params["frozen_steps"], Integral) or frozen < 0:
             raise ValueError(f"frozen_steps={frozen!r}: give an integer of at least 0")
+        if (patience := params["patience"]) is not None:
+            check_counts(patience=patience)
         check_choices(params["kernel"], params["omega"], params["dtype"])
         if not 0 <= params["validation_fraction"] < 1:
             raise ValueError(f"validation_fraction={params['validation_fraction']}: give a number from 0 to below 1")
@@ -245,7 +248,7 @@ class RandomFeatureGP:
         check_counts(draws=draws)
         problem = self._fitted()
         f_key, y_key = jax.random.split(jax.random.key(random_seed))
-        X = checked_inputs(X, self.n_features_in_)
+        X = checked_inputs(X, self.n_features_in_, self._columns_)
         if last_layer is not None:
             return last.values(last.features(problem, self.parameters_, X), last_layer, draws), y_key
         X = jnp.asarray(X, problem.X.dtype)
@@ -302,7 +305,7 @@ class RandomFeatureGP:
         check_counts(draws=draws, chains=chains)
         check_counts(0, tune=tune)
         problem = self._fitted()
-        X = checked_inputs(X, self.n_features_in_)
+        X = checked_inputs(X, self.n_features_in_, self._columns_)
         y = checked_observations(y, len(X), problem.likelihood.labels, problem.network.widths[-1])
         with self._computing():
             Phi = last.features(problem, self.parameters_, X)
@@ -381,7 +384,7 @@ class RandomFeatureGP:
         The draws are from q, or from `last_layer`, as for `predict`.
         """
         problem = self._fitted()
-        Xnew = checked_inputs(Xnew, self.n_features_in_)
+        Xnew = checked_inputs(Xnew, self.n_features_in_, self._columns_)
         ynew = checked_observations(ynew, len(Xnew), problem.likelihood.labels, problem.network.widths[-1])
         with self._computing():
             X, y = (jnp.asarray(part, problem.X.dtype) for part in (Xnew, ynew))
