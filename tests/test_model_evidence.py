@@ -11,6 +11,7 @@ import pymc as pm
 import pytest
 import xarray as xr
 from numpy.testing import assert_allclose, assert_array_equal
+from pymc.distributions.transforms import Interval
 from scipy.special import logsumexp
 from scipy.stats import binom
 
@@ -186,6 +187,29 @@ def test_an_improper_prior_is_refused():
     model = labels_with(lambda: pm.HalfFlat("scale"))
     with pytest.raises(ModelError, match="the prior of scale is improper"):
         pmgp.evidence(posterior(scale=np.arange(1.0, 50.0)), model=model, **SETTINGS)
+
+
+def with_angle(**given) -> pm.Model:
+    """Three labels whose probability is a half, whatever the angle."""
+    with labels_with(lambda: 1.0) as model:
+        pm.VonMises("angle", 0.0, 2.0, **given)
+    return model
+
+
+def test_an_angle_has_one_period():
+    model = with_angle(default_transform=Interval(-np.pi, np.pi))
+    angles = np.random.default_rng(0).vonmises(0.0, 2.0, 300)
+    found = pmgp.evidence(posterior(angle=angles), model=model, random_seed=1, **SETTINGS)
+    assert found.log_evidence == pytest.approx(3.0 * np.log(0.5), abs=0.05)
+
+
+def test_an_angle_without_end_is_refused():
+    """PyMC's circular transformation maps the whole line onto the circle: on the line there is no integral."""
+    message = "circular transformation of angle repeats the density"
+    with pytest.raises(ModelError, match=message):
+        pmgp.evidence(posterior(angle=np.linspace(-1.0, 1.0, 50)), model=with_angle(), **SETTINGS)
+    with pytest.raises(ModelError, match=message):
+        pmgp.importance(with_angle(), progressbar=False)
 
 
 def test_a_discrete_hyper_parameter_is_refused():

@@ -111,7 +111,8 @@ def evidence(
     Raises
     ------
     ModelError
-        If the model is not of the form that `PseudoMarginal` needs, or a prior is improper.
+        If the model is not of the form that `PseudoMarginal` needs, a prior is improper, or an angle's transformation
+        is circular.
     ValueError
         For settings out of range, and for a posterior that lacks variables or has too few draws.
 

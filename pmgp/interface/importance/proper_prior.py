@@ -1,4 +1,4 @@
-"""Check that the prior of theta integrates to one; otherwise a model has no evidence."""
+"""Check that the prior of theta integrates to one, also on the unconstrained scale; otherwise there is no evidence."""
 
 from __future__ import annotations
 
@@ -7,7 +7,7 @@ import warnings
 import numpy as np
 import pymc as pm
 from pymc.distributions.continuous import FlatRV, HalfFlatRV
-from pymc.distributions.transforms import Interval, _default_transform
+from pymc.distributions.transforms import CircularTransform, Interval, _default_transform
 from pytensor.graph.traversal import ancestors
 from pytensor.tensor.variable import TensorVariable
 
@@ -24,6 +24,7 @@ def refuse_improper(model: pm.Model, latents: list[TensorVariable]) -> None:
     That is the case if a potential changes the prior of theta, or a transformation confines it to a part of its
     support.
     """
+    refuse_circular(model)
     theta = hyperparameters(model, latents)
     flat = improper(theta)
     if flat:
@@ -39,6 +40,20 @@ def refuse_improper(model: pm.Model, latents: list[TensorVariable]) -> None:
             stacklevel=3,
         )
     _warn_of_confined(model, theta)
+
+
+def refuse_circular(model: pm.Model) -> None:
+    """Refuse angles whose transformation winds the whole line around the circle, on which no density has an integral.
+
+    A chain is not disturbed by this, as it never sees more than ratios of densities.
+    """
+    angles = [str(rv.name) for rv in model.free_RVs if isinstance(model.rvs_to_transforms.get(rv), CircularTransform)]
+    if angles:
+        raise ModelError(
+            f"PyMC's circular transformation of {', '.join(angles)} repeats the density on the unconstrained scale "
+            "without end, so it cannot be integrated there: give the angle one period with "
+            "default_transform=pymc.distributions.transforms.Interval(-numpy.pi, numpy.pi)"
+        )
 
 
 def improper(variables: list[TensorVariable]) -> list[str]:

@@ -22,7 +22,7 @@ from pmgp.core.numerics.threads import suitable_threads, threads_limited
 from pmgp.core.registry import resolve
 from pmgp.interface.executors import Executors
 from pmgp.interface.graphs.compilation import INTERPRETED
-from pmgp.interface.importance.proper_prior import improper
+from pmgp.interface.importance.proper_prior import improper, refuse_circular
 from pmgp.interface.importance.proposals import proposal_at_maxima
 from pmgp.interface.importance.targets import LatentTarget, MarginalTarget, Target, in_units
 from pmgp.interface.importance.trust import FEWEST, WORTH_EACH, Trust
@@ -124,7 +124,7 @@ def importance(
     MemoryError
         If the covariance and the gradient do not fit into the device's memory.
     ModelError
-        If the model is not of one of these forms.
+        If the model is not of one of these forms, or has an angle whose transformation is circular.
     ValueError
         For too few draws, for ``estimator="none"``, for a model or an estimator that the backend does not take, if the
         density is not finite at the start, and if all weights vanish.
@@ -157,6 +157,7 @@ def importance(
     if isinstance(climbs, bool) or (climbs is not None and climbs < 0):
         raise ValueError(f"climbs must be 0 or more, not {climbs}")
     model = pm.modelcontext(model)
+    refuse_circular(model)
     target = target_of(model, estimator, approximation, latent, compile_kwargs, matrices_of(backend))
     weighing = begun(model, target, start, executor, random_seed, compile_kwargs, progressbar, climbs)
     trust, dimension = weighing.drawn(draws), weighing.theta.shape[1]
