@@ -115,6 +115,23 @@ BAD = {
     "cross": (([1, 0], np.eye(2), np.ones(2), 1.0), r"a column for each new point; it has shape \(2,\)"),
     "variances": (([1, 0], np.eye(2), np.ones((2, 1)), [1.0, 2.0]), r"new_variance has shape \(2,\)"),
     "NaN": (([1, 0], np.eye(2), np.full((2, 1), np.nan), 1.0), "cross_covariance must be finite, found nan"),
+    "masked label": ((np.ma.masked_array([1, 0], [1, 0]), np.eye(2), np.ones((2, 1)), 1.0), "y has masked values, 1"),
+    "masked covariance": (
+        ([1, 0], np.ma.masked_array(np.eye(2), [[0, 1], [1, 0]]), np.ones((2, 1)), 1.0),
+        "covariance has masked values",
+    ),
+    "negative variances": (
+        ([1, 0], -0.5 * np.eye(2), np.zeros((2, 1)), 1.0),
+        "covariance must be positive semidefinite",
+    ),
+    "indefinite covariance": (
+        ([1, 0], [[1.0, 1.5], [1.5, 1.0]], np.zeros((2, 1)), 1.0),
+        "covariance must be positive semidefinite",
+    ),
+    "new variance": (
+        ([1, 0], np.eye(2), [[0.0, 0.5], [0.0, 0.5]], [1.0, 0.0]),
+        "new_variance 0 of new point 1 is too small",
+    ),
 }
 
 

@@ -303,6 +303,15 @@ def test_one_variable_is_a_truncated_normal():
 TWO = np.eye(2)
 BAD = {
     "not symmetric": ((0.0, 1.0, 0.0, [[1.0, 0.5], [0.1, 1.0]]), r"symmetric.*\(0, 1\) is 0.5"),
+    "not symmetric beside a large variance": (
+        (0.0, np.inf, 0.0, [[1e10, 0.0, 0.0], [0.0, 1.0, 0.9], [0.0, 0.0, 1.0]]),
+        r"symmetric.*\(1, 2\) is 0.9",
+    ),
+    "masked covariance": (
+        (0.0, 1.0, 0.0, np.ma.masked_array(TWO, [[0, 1], [1, 0]])),
+        "covariance has masked values, 2",
+    ),
+    "masked limit": ((np.ma.masked_array([0.0, 0.0], [1, 0]), 1.0, 0.0, TWO), "lower has masked values"),
     "indefinite": ((0.0, 1.0, 0.0, [[1.0, 2.0], [2.0, 1.0]]), "semidefinite.*eigenvalue -1"),
     "negative variance": ((0.0, 1.0, 0.0, -TWO), "variance -1.0 at 0"),
     "hidden indefinite": ((0.0, 1.0, 0.0, [[0.0, 0.5], [0.5, 1.0]]), "semidefinite"),
@@ -338,3 +347,10 @@ def test_resampled_particles_need_populations():
 def test_unknown_methods_are_named():
     with pytest.raises(ValueError, match=r"unknown method 'genz'; known are ep, ghk, tilted, smc, hard, soft"):
         pmgp.orthants.log_probability(0.0, 1.0, 0.0, TWO, method="genz")
+
+
+@pytest.mark.parametrize("shape", [(50,), (49, 2)])
+def test_expectations_need_a_row_for_each_draw(shape):
+    found = pmgp.orthants.log_probability(0.0, 1.0, 0.0, TWO, draws=50, random_seed=1)
+    with pytest.raises(ValueError, match="values must have a row for each of the 50 draws"):
+        found.expectation(np.zeros(shape))

@@ -13,11 +13,13 @@ import numpy as np
 from scipy.special import ndtr
 
 from pmgp.core.likelihoods.checks import check_binary
+from pmgp.core.numerics.arrays import refuse_masked
 from pmgp.core.numerics.threads import suitable_threads, threads_limited
 from pmgp.core.orthants.probability import OrthantProbability, log_probability
 
-# A bound on conditional variances, which noise of variance one keeps above one except for rounding.
-SMALLEST_VARIANCE = 0.5
+# Relative to the prior variance: what rounding may take from a conditional variance, and the diagonal added to a
+# covariance that may be singular before it is factorized.
+ROUNDING, JITTER = 1e-6, 1e-8
 
 
 class OrthantClassification(NamedTuple):
@@ -79,8 +81,8 @@ def classify(
     Raises
     ------
     ValueError
-        If labels are not 0 and 1, shapes do not match, or values are not finite, and whenever `log_probability` raises
-        it.
+        If labels are not 0 and 1, shapes do not match, or values are masked or not finite; if the covariances are not
+        those of any f, with its values at the new points; and whenever `log_probability` raises it.
 
     References
     ----------
@@ -95,25 +97,55 @@ def classify(
     >>> bool(abs(found.probability[0] - 4 / 6) < 4 * found.standard_error[0])
     True
     """
+    refuse_masked("y", y)
     y = np.asarray(check_binary(y))
+    refuse_masked("covariance", covariance)
     covariance = np.asarray(covariance, dtype=float)
     cross, variance = _new_points(cross_covariance, new_variance, y)
     if covariance.shape != (len(y), len(y)):
         raise ValueError(f"covariance has shape {covariance.shape}, but there are {len(y)} labels")
-    rng = np.random.default_rng(random_seed)
+    _refuse_indefinite(covariance)
     noisy = covariance + np.eye(len(y))
+    with threads_limited(suitable_threads(len(y))):
+        weights = np.linalg.solve(noisy, cross)
+    scale = np.sqrt(_conditional_variance(variance, cross, weights))
+    rng = np.random.default_rng(random_seed)
     lower, upper = np.where(y == 1, 0.0, -np.inf), np.where(y == 1, np.inf, 0.0)
     evidence = log_probability(lower, upper, 0.0, noisy, method=method, draws=draws, random_seed=rng)
     with threads_limited(suitable_threads(len(y))):
-        weights = np.linalg.solve(noisy, cross)
-        left = np.maximum(1.0 + variance - np.einsum("ij,ij->j", cross, weights), SMALLEST_VARIANCE)
-        chances = ndtr(evidence.draws @ weights / np.sqrt(left))
+        chances = ndtr(evidence.draws @ weights / scale)
         if counted:
             chances = (rng.uniform(size=chances.shape) < chances).astype(float)
         return OrthantClassification(*evidence.expectation(chances), evidence)
 
 
+def _refuse_indefinite(covariance: np.ndarray) -> None:
+    """Refuse a covariance that is finite but not positive semidefinite, which the noise would hide."""
+    largest = np.abs(covariance).max()
+    if not np.isfinite(largest):
+        return
+    try:
+        np.linalg.cholesky(covariance + (JITTER * largest) * np.eye(len(covariance)))
+    except np.linalg.LinAlgError:
+        raise ValueError("covariance must be positive semidefinite, as that of a Gaussian process is") from None
+
+
+def _conditional_variance(variance: np.ndarray, cross: np.ndarray, weights: np.ndarray) -> np.ndarray:
+    """Return the variances of new noisy values given v, at least those of the noise: (m,)."""
+    of_f = variance - np.einsum("ij,ij->j", cross, weights)
+    wrong = np.flatnonzero(of_f < -ROUNDING * (1.0 + np.abs(variance)))
+    if wrong.size:
+        i = wrong[0]
+        raise ValueError(
+            f"new_variance {variance[i]:g} of new point {i} is too small for its column of cross_covariance: no f has "
+            "these covariances"
+        )
+    return 1.0 + np.maximum(of_f, 0.0)
+
+
 def _new_points(cross_covariance: Any, new_variance: Any, y: np.ndarray) -> tuple[np.ndarray, np.ndarray]:
+    refuse_masked("cross_covariance", cross_covariance)
+    refuse_masked("new_variance", new_variance)
     cross = np.asarray(cross_covariance, dtype=float)
     if y.ndim != 1 or cross.ndim != 2 or len(cross) != len(y):
         raise ValueError(

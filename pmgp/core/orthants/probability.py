@@ -64,7 +64,17 @@ class OrthantProbability(NamedTuple):
         -------
         mean, standard_error : (m,) array
             NaN and infinity if every draw left the limits.
+
+        Raises
+        ------
+        ValueError
+            If `values` does not have a row for each draw.
         """
+        if np.ndim(values) != 2 or len(values) != len(self.draws):
+            raise ValueError(
+                f"values must have a row for each of the {len(self.draws)} draws and a column for each function, not "
+                f"the shape {np.shape(values)}"
+            )
         m = values.shape[1]
         if self.log_probability == -np.inf:
             return np.full(m, np.nan), np.full(m, np.inf)

@@ -8,8 +8,11 @@ from typing import Any
 
 import numpy as np
 
-# The largest relative difference between the two triangles of a covariance that is taken for a rounding error.
-ASYMMETRY = 1e-8
+from pmgp.core.numerics.arrays import refuse_masked
+
+# Largest differences between the two triangles of a covariance that are taken for rounding errors: on the scale of
+# correlations, and relative to the largest element.
+ASYMMETRY, ROUNDING = 1e-8, 1e-13
 
 
 @dataclass(frozen=True, eq=False)
@@ -90,6 +93,7 @@ class TruncatedNormal:
 
 
 def _symmetric(covariance: Any) -> np.ndarray:
+    refuse_masked("covariance", covariance)
     matrix = np.asarray(covariance, dtype=float)
     if matrix.ndim == 0:
         matrix = matrix[None, None]
@@ -101,8 +105,11 @@ def _symmetric(covariance: Any) -> np.ndarray:
     if (variance < 0.0).any():
         raise ValueError(f"covariance must be positive semidefinite, found a variance {_first(variance, variance < 0)}")
     difference = np.abs(matrix - matrix.T)
-    if difference.max() > ASYMMETRY * np.abs(matrix).max():
-        i, j = np.unravel_index(np.argmax(difference), matrix.shape)
+    # On the scale of correlations, so that the units of other variables do not matter.
+    deviation = np.sqrt(variance)
+    excess = difference - ASYMMETRY * np.outer(deviation, deviation)
+    if excess.max() > ROUNDING * np.abs(matrix).max():
+        i, j = np.unravel_index(np.argmax(excess), matrix.shape)
         raise ValueError(
             f"covariance must be symmetric, but element ({i}, {j}) is {matrix[i, j]} and ({j}, {i}) is {matrix[j, i]}"
         )
@@ -110,6 +117,7 @@ def _symmetric(covariance: Any) -> np.ndarray:
 
 
 def _vector(name: str, value: Any, n: int) -> np.ndarray:
+    refuse_masked(name, value)
     vector = np.asarray(value, dtype=float)
     if vector.ndim > 1 or (vector.ndim == 1 and len(vector) != n):
         raise ValueError(f"{name} has shape {vector.shape}, but the covariance has {n} rows; give a scalar or ({n},)")
