@@ -6,7 +6,7 @@ import numpy as np
 import pymc as pm
 import pytest
 from numpy.testing import assert_allclose, assert_array_equal
-from scipy.stats import multivariate_normal, norm
+from scipy.stats import multivariate_normal, norm, pareto
 
 import pmgp
 from pmgp.core.importance import curvature, peak, polished, resampled, student_at
@@ -279,6 +279,18 @@ def test_resampling_takes_draws_by_weight():
 def test_too_few_weights_have_no_tail():
     """ArviZ finds no shape for twenty-five of them."""
     assert trust_in(np.random.default_rng(1).normal(size=25)).pareto_k == np.inf
+
+
+@pytest.mark.parametrize(("spread", "trusted"), [(1e-3, True), (1.0, False)])
+def test_weights_that_hardly_differ_are_trusted_whatever_the_shape_of_their_tail(spread, trusted):
+    log_weights = np.log1p(spread * pareto.ppf((np.arange(400) + 0.5) / 400, 0.85**-1))
+    found = trust_in(log_weights)
+    assert found.limit < found.pareto_k < 1.0
+    assert found.reliable == trusted
+    assert ("but they are nearly equal, and they are worth 400 equal ones: they can" in found.words) == trusted
+    without_mean = found._replace(pareto_k=1.1)
+    assert not without_mean.reliable
+    assert without_mean.words.endswith("they cannot be trusted")
 
 
 @pytest.mark.full

@@ -279,7 +279,17 @@ def test_what_cannot_be_left_out_is_refused(model, idata):
         pmgp.loo(chain_of(model, scale=np.ones(30), f=np.ones((30, 2))), model=model, **SETTINGS)
     with pytest.raises(ValueError, match="9 draws are too few to judge the weights; at least 25 are needed"):
         pmgp.loo(chain_of(model, scale=np.ones(9), f=np.ones((9, N))), model=model, **SETTINGS)
-    with pytest.raises(ValueError, match="draws must be at least 1, not 0"):
+    wrong = idata["posterior"].to_dataset().copy(deep=True)
+    wrong["f"][0, 3] = np.nan
+    with pytest.raises(ValueError, match=r"1 of \d+ draws of 'f' are not finite, the first of them in place 3, chain"):
+        pmgp.loo(xr.DataTree.from_dict({"posterior": wrong}), model=model, draws=None, **SETTINGS)
+    with pytest.raises(
+        ValueError, match=r"must have the dimensions 'chain' and 'draw'; it has .*idata.sel\(chain=\[0\]"
+    ):
+        pmgp.loo(idata.sel(chain=0), model=model, **SETTINGS)
+    with pytest.raises(ValueError, match=r"or None for all, not 100\.0"):
+        pmgp.loo(idata, model=model, draws=100.0, **SETTINGS)
+    with pytest.raises(ValueError, match="draws must be an integer of at least 1, or None for all, not 0"):
         pmgp.loo(idata, model=model, draws=0, **SETTINGS)
 
 

@@ -258,6 +258,7 @@ def test_it_keeps_the_other_groups_and_repeats_by_seed(model, approximate, weigh
     one, two = (pmgp.marginal.correct(few, model=model, random_seed=4, **SETTINGS) for _ in range(2))
     assert_array_equal(one["posterior"]["f"], two["posterior"]["f"])
     assert set(one["posterior"].data_vars) == {"scale", "f"}
+    assert_array_equal(one["observed_data"]["y"], model.rvs_to_values[model["y"]].eval())
     assert set(weighted["sample_stats"].data_vars) == {"log_marginal_likelihood", "log_weight"}
     assert weighted.attrs["effective_size"] < 2000
     scales = approximate["posterior"]["scale"].to_numpy()

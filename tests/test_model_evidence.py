@@ -233,8 +233,14 @@ def test_a_transformation_that_confines_a_variable_is_told():
 
 
 def test_settings_and_draws_out_of_range_are_refused(model, idata):
-    with pytest.raises(ValueError, match="draws must be at least 100 for an error that can be trusted, not 5"):
+    with pytest.raises(ValueError, match=r"draws must be an integer of at least 100, .* not 5"):
         pmgp.evidence(idata, model=model, draws=5, **SETTINGS)
+    with pytest.raises(ValueError, match=r"draws must be an integer of at least 100, .* not 150\.0"):
+        pmgp.evidence(idata, model=model, draws=150.0, **SETTINGS)
+    with pytest.raises(ValueError, match=r"2 of 3 draws of 'scale' are not numbers, or outside .* in place 1, chain"):
+        pmgp.evidence(posterior(scale=np.array([1.0, np.nan, -2.0])), model=model, **SETTINGS)
+    with pytest.raises(ValueError, match=r"draws of 'scale' of shape \(2,\), but the model's has shape \(\)"):
+        pmgp.evidence(posterior(scale=np.ones((9, 2))), model=model, **SETTINGS)
     with pytest.raises(ValueError, match="the posterior has no draws of scale"):
         pmgp.evidence(posterior(other=np.ones(10)), model=model, **SETTINGS)
     with pytest.raises(ValueError, match="no group 'posterior'"):

@@ -8,6 +8,7 @@ uses the chain's draws themselves, is biased by the noise of p^, because theta a
 from __future__ import annotations
 
 import warnings
+from numbers import Integral
 from typing import Any, NamedTuple
 
 import numpy as np
@@ -141,8 +142,8 @@ def evidence(
     >>> bool(abs(log_bayes_factor) < 1.0 and error < 0.1)
     True
     """
-    if draws < 100:
-        raise ValueError(f"draws must be at least 100 for an error that can be trusted, not {draws}")
+    if isinstance(draws, bool) or not isinstance(draws, Integral) or draws < 100:
+        raise ValueError(f"draws must be an integer of at least 100, for an error that can be trusted, not {draws}")
     model = pm.modelcontext(model)
     latents = find_together(model, latent)
     refuse_improper(model, latents)

@@ -2,6 +2,8 @@
 
 from __future__ import annotations
 
+from collections.abc import Iterable
+from numbers import Integral
 from typing import Any
 
 import numpy as np
@@ -22,8 +24,8 @@ def some_draws(idata: Any, needed: list[TensorVariable], draws: int | None) -> x
 
     It must contain the variables `needed`.
     """
-    if draws is not None and draws < 1:
-        raise ValueError(f"draws must be at least 1, not {draws}")
+    if draws is not None and (isinstance(draws, bool) or not isinstance(draws, Integral) or draws < 1):
+        raise ValueError(f"draws must be an integer of at least 1, or None for all, not {draws}")
     posterior = posterior_of(idata, needed)
     if draws is None:
         return posterior
@@ -36,6 +38,11 @@ def theta_draws(posterior: xr.Dataset, model: pm.Model, latents: list[TensorVari
     """Return theta as one vector for each draw, chain by chain: (draws, dimension); see `LatentGaussianModel.ravel`.
 
     `latents`, the variables of f, are left out.
+
+    Raises
+    ------
+    ValueError
+        For draws of another shape than the model has, and for draws that the prior excludes or that are not numbers.
     """
     variables = hyperparameters(model, latents)
     if not variables:
@@ -43,8 +50,31 @@ def theta_draws(posterior: xr.Dataset, model: pm.Model, latents: list[TensorVari
     inputs = [rv.type(name=rv.name) for rv in variables]
     outputs = replace_vars_in_graphs(transformed(model, variables), dict(zip(variables, inputs, strict=True)))
     function = compile_pytensor(inputs, outputs, on_unused_input="ignore", mode=INTERPRETED)
+    shapes = model.eval_rv_shapes()
     values = [_rows(posterior, rv) for rv in variables]
-    return np.array([np.concatenate([np.ravel(v) for v in function(*row)]) for row in zip(*values, strict=True)])
+    for rv, found in zip(variables, values, strict=True):
+        _check_shape(rv, found, shapes[rv.name])
+    rows = [function(*row) for row in zip(*values, strict=True)]
+    for rv, draws in zip(variables, zip(*rows, strict=True), strict=True):
+        _refuse_not_finite(f"{rv.name!r} are not numbers, or outside the support of its prior", draws)
+    return np.array([np.concatenate([np.ravel(v) for v in row]) for row in rows])
+
+
+def _check_shape(rv: TensorVariable, rows: np.ndarray, shape: tuple[int, ...]) -> None:
+    if rows.shape[1:] != tuple(shape):
+        raise ValueError(
+            f"the posterior has draws of {rv.name!r} of shape {rows.shape[1:]}, but the model's has shape "
+            f"{tuple(shape)}: give draws of this model, with the data that they were made with"
+        )
+
+
+def _refuse_not_finite(what: str, rows: Iterable[np.ndarray]) -> None:
+    finite = np.array([np.isfinite(row).all() for row in rows])
+    if not finite.all():
+        raise ValueError(
+            f"{np.sum(~finite)} of {len(finite)} draws of {what}, the first of them in place {np.argmin(finite)}, "
+            "chain by chain"
+        )
 
 
 def transformed(model: pm.Model, variables: list[TensorVariable]) -> list[TensorVariable]:
@@ -73,6 +103,7 @@ def latent_draws(
                 f"the posterior has {found[0].size} values of {rv.name!r}, but the model has {size} of them: "
                 "restore the data that the draws were made with"
             )
+        _refuse_not_finite(f"{rv.name!r} are not finite", found)
     names = [rv.name for rv in latents]
     points = [dict(zip(names, each, strict=True)) for each in zip(*rows, strict=True)]
     return np.array([parts.ravel_latent(point | parts.unravel(at)) for point, at in zip(points, theta, strict=True)])

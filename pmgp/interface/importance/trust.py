@@ -13,6 +13,8 @@ from pmgp.core.numerics.digits import above
 FEWEST = 25
 # Smallest effective number of draws for each hyper-parameter.
 WORTH_EACH = 5
+# Weights that are worth this part of their number are nearly equal.
+NEARLY_EQUAL = 0.99
 
 
 class Trust(NamedTuple):
@@ -38,7 +40,12 @@ class Trust(NamedTuple):
     @property
     def reliable(self) -> bool:
         """Whether the means with these weights, and their standard errors, can be trusted."""
-        return self.pareto_k <= self.limit
+        return self.pareto_k <= self.limit or self._nearly_equal
+
+    @property
+    def _nearly_equal(self) -> bool:
+        """Whether the weights hardly differ: the shape of so thin a tail says little, unless it has no mean."""
+        return self.pareto_k < 1.0 and self.effective_size >= NEARLY_EQUAL * self.size
 
     def suffices(self, dimension: int) -> bool:
         """Return whether the weights can be trusted, and are worth enough draws of this many hyper-parameters."""
@@ -49,6 +56,8 @@ class Trust(NamedTuple):
         """The diagnosis as a sentence."""
         shown = f"Pareto k^ of the {self.size} weights is {above(self.pareto_k, self.limit, 2)}"
         worth = f"they are worth {self.effective_size:.0f} equal ones"
+        if self._nearly_equal and self.pareto_k > self.limit:
+            return f"{shown}, above {self.limit:.2f}, but they are nearly equal, and {worth}: they can be trusted"
         if self.reliable:
             return f"{shown}, not above {self.limit:.2f}, and {worth}: they can be trusted"
         return f"{shown}, above {self.limit:.2f}, and {worth}: they cannot be trusted"

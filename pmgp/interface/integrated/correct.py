@@ -71,7 +71,8 @@ def correct(
     -------
     xarray.DataTree
         ``posterior`` has the variables of `idata`, and f. ``sample_stats`` has the estimate
-        ``log_marginal_likelihood``, and ``log_weight`` for draws that are not resampled. Other groups are unchanged.
+        ``log_marginal_likelihood``, and ``log_weight`` for draws that are not resampled. ``observed_data`` has the
+        observations of the model that was marginalized; other groups are unchanged.
         The attributes ``pareto_k``, ``effective_size`` and ``words`` of the tree say whether the weights can be
         trusted; ``log_mean_weight`` estimates log p(y) - log p~(y), the error in the approximation's evidence for the
         whole model.
@@ -114,7 +115,7 @@ def correct(
     if resample:
         chosen = [resampled(rng, chain, len(chain)) for chain in statistics["log_weight"].to_numpy()]
         draws, statistics = _taken(draws, chosen), _taken(statistics.drop_vars("log_weight"), chosen)
-    return _tree(idata, draws, statistics, attributes)
+    return _tree(idata, draws, statistics, attributes, _observations(model))
 
 
 def _drawn(estimates: Estimates, rng: np.random.Generator, theta: np.ndarray, size: int) -> tuple[float, np.ndarray]:
@@ -162,9 +163,26 @@ def _taken(draws: xr.Dataset, chosen: list[np.ndarray]) -> xr.Dataset:
     return xr.concat(rows, "chain")
 
 
-def _tree(idata: Any, draws: xr.Dataset, statistics: xr.Dataset, attributes: dict[str, Any]) -> xr.DataTree:
+def _observations(model: pm.Model) -> xr.Dataset:
+    """Return the observations with their dimensions and coordinates, as `pymc.sample` does."""
+    from arviz_base import from_dict
+    from pymc.backends.arviz import coords_and_dims_for_inferencedata, find_observations
+
+    coords, dims = coords_and_dims_for_inferencedata(model)
+    groups = from_dict({"observed_data": find_observations(model)}, coords=coords, dims=dims)
+    return groups["observed_data"].to_dataset()
+
+
+def _tree(
+    idata: Any,
+    draws: xr.Dataset,
+    statistics: xr.Dataset,
+    attributes: dict[str, Any],
+    observations: xr.Dataset,
+) -> xr.DataTree:
     coordinates = {name: idata["posterior"][name].to_numpy() for name in ("chain", "draw")}
     groups = {name: idata[name].to_dataset() for name in idata.children if name not in ("posterior", "sample_stats")}
+    groups["observed_data"] = observations
     groups |= {"posterior": draws.assign_coords(coordinates), "sample_stats": statistics.assign_coords(coordinates)}
     tree = xr.DataTree.from_dict(groups)
     tree.attrs = attributes

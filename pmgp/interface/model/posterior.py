@@ -17,7 +17,8 @@ def posterior_of(idata: Any, needed: Iterable[TensorVariable], *, weights: bool 
     Raises
     ------
     ValueError
-        If `idata` has no such group, if it lacks variables, or, unless `weights`, if the draws have weights.
+        If `idata` has no such group, if it lacks variables or the dimensions of chains and draws, or, unless `weights`,
+        if the draws have weights.
     """
     try:
         posterior = idata["posterior"].to_dataset()
@@ -30,6 +31,12 @@ def posterior_of(idata: Any, needed: Iterable[TensorVariable], *, weights: bool 
     if missing:
         raise ValueError(
             f"the posterior has no draws of {', '.join(missing)}: sample this model, with all variables in the trace"
+        )
+    if not {"chain", "draw"} <= set(posterior.sizes):
+        found = ", ".join(map(repr, posterior.sizes)) or "none"
+        raise ValueError(
+            f"the posterior must have the dimensions 'chain' and 'draw'; it has {found}. Select one chain with a list, "
+            "as in idata.sel(chain=[0])"
         )
     if not weights and "sample_stats" in idata and "log_weight" in idata["sample_stats"]:
         raise ValueError(

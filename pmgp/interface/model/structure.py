@@ -67,6 +67,7 @@ def structure_of(
     if not theta and not given_theta:
         raise ModelError(
             f"the model has no hyper-parameters besides {names_of(latents)!r}, so only the latent values are to be "
-            "sampled: use pm.sample(step=pmgp.EllipticalSlice())"
+            "sampled: use pm.sample(step=pmgp.EllipticalSlice()). Estimates of p(y) need one: give a parameter of the "
+            "covariance a prior, and pmgp.marginal.log_likelihood its value"
         )
     return ModelStructure(model, point, latents, vector, terms, theta, imputed(model, latents))
