@@ -4,6 +4,7 @@ from __future__ import annotations
 
 from dataclasses import dataclass
 
+import numpy as np
 import pymc as pm
 
 from pmgp.interface.model.checks import refuse_other_processes
@@ -20,7 +21,8 @@ from pmgp.interface.model.theta_vector import ThetaVector
 class ModelChecks:
     """The conditions that a model must fulfill, which also determine the structure of its likelihood.
 
-    `given_theta` says whether only f is updated, so that the likelihood need not factorize over f.
+    `given_theta` says whether only f is updated, so that the likelihood need not factorize over f. `settings` has rows
+    of values of the discrete hyper-parameters, at which the structure is found besides the initial ones.
     """
 
     latent_vector: LatentVector | LatentPieces
@@ -29,13 +31,16 @@ class ModelChecks:
     latent_prior: ModelPrior
     model_likelihood: ModelLikelihood
     given_theta: bool
+    settings: np.ndarray
 
     @property
     def probes(self) -> Probes:
         """The points at which the likelihood is evaluated."""
         discrete = self.theta.places(self.theta.discrete)
         moments = self.latent_prior.initial_moments
-        return Probes(self.theta.initial, self.theta_prior, *moments, self.latent_vector.number, discrete)
+        return Probes(
+            self.theta.initial, self.theta_prior, *moments, self.latent_vector.number, discrete, self.settings
+        )
 
     def refresh_data(self) -> None:
         """Read the data again, as `pymc.set_data` may have changed them, and find the structure of the likelihood.

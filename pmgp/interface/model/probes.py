@@ -16,8 +16,9 @@ class Probes:
     """Triples of theta, f and moves of f: at the initial theta and at random around it, the same in each iteration.
 
     The theta differ because a likelihood may depend on several latent values through a parameter whose initial value is
-    zero. Theta with density zero are left out, except the initial one. The elements of theta in `discrete` are not
-    changed. The mean and variance are those of f at the initial theta.
+    zero. Theta with density zero are left out, except the initial one. The elements of theta in `discrete` take the
+    values in the rows of `settings`, while the others have their initial values. The mean and variance are those of f
+    at the initial theta.
     """
 
     theta: np.ndarray
@@ -26,6 +27,7 @@ class Probes:
     variance: np.ndarray
     number: int = 1
     discrete: np.ndarray = field(default_factory=lambda: np.empty(0, dtype=int))
+    settings: np.ndarray = field(default_factory=lambda: np.empty((0, 0)))
 
     @property
     def sites(self) -> int:
@@ -37,13 +39,21 @@ class Probes:
         rng = np.random.default_rng(0)
         usable = np.isfinite(self.variance) & (self.variance > 0.0)
         deviation = np.sqrt(np.where(usable, self.variance, 1.0))
-        for probe in range(PROBES):
-            shift = rng.standard_normal(self.theta.size)
-            shift[self.discrete] = 0.0
-            theta = self.theta + (probe > 0) * shift
+        for probe, theta in enumerate(self._places(rng)):
             # Near the prior mean first, where most likelihoods are finite.
             scale = (1.0 if probe else 0.1) * deviation
             f = self.mean + scale * rng.standard_normal(self.mean.shape)
             change = scale * rng.uniform(0.5, 1.5, self.mean.shape)
             if probe == 0 or np.isfinite(self.log_prior(theta)):
                 yield theta, f, change
+
+    def _places(self, rng: np.random.Generator) -> Iterator[np.ndarray]:
+        """Yield the initial theta, theta at random around it, and theta with other values of the discrete elements."""
+        for probe in range(PROBES):
+            shift = rng.standard_normal(self.theta.size)
+            shift[self.discrete] = 0.0
+            yield self.theta + (probe > 0) * shift
+        for row in self.settings:
+            theta = self.theta.copy()
+            theta[self.discrete] = row
+            yield theta

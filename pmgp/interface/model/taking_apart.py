@@ -14,6 +14,7 @@ from pmgp.core.likelihoods.base import Divisible
 from pmgp.core.numerics.threads import threads_limited
 from pmgp.interface.distributions.closed_forms import ClosedForm, find_closed_form
 from pmgp.interface.graphs.compilation import Compiler, announced, making_graphs
+from pmgp.interface.model.discrete_values import discrete_values
 from pmgp.interface.model.identification import unidentified
 from pmgp.interface.model.latent_gaussian import LatentGaussianModel
 from pmgp.interface.model.latent_pieces import LatentPieces
@@ -115,6 +116,8 @@ def _computed(
         theta.refuse([value for value in theta.discrete if value in structure.prior_values])
     observations = Observations(model, latent.name, terms.variables)
     likelihood = _likelihood(structure, latent, theta, observations, prior.markov)
+    discrete = theta.initial[theta.places(theta.discrete)]
+    settings = discrete_values(model, theta.discrete, discrete)
     return LatentGaussianModel(
         latent,
         theta,
@@ -126,7 +129,7 @@ def _computed(
         theta.elements_of(terms.likelihood),
         structure.prior_values,
         Imputation(model, structure.missing) if structure.missing else None,
-        ModelChecks(latent, theta, theta_prior, prior, likelihood, given_theta),
+        ModelChecks(latent, theta, theta_prior, prior, likelihood, given_theta, settings),
     )
 
 

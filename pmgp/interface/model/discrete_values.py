@@ -1,0 +1,52 @@
+"""Values that the discrete hyper-parameters may take, at which the structure of a likelihood is examined.
+
+An unknown lag, for example, decides which latent value an observation depends on.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+
+import numpy as np
+import pymc as pm
+from pytensor.tensor.variable import TensorVariable
+
+from pmgp.interface.graphs.compilation import INTERPRETED
+
+DRAWS, MOST = 1000, 16
+
+
+def discrete_values(model: pm.Model, values: Sequence[TensorVariable], initial: np.ndarray) -> np.ndarray:
+    """Return rows of values of the discrete elements of theta, in the order of `values`: (k, elements).
+
+    They are drawn from the prior, and chosen so that each element takes as many values as possible in few rows. The
+    prior of an element given the others may exclude a row.
+    """
+    if not len(initial):
+        return np.empty((0, 0))
+    drawn = _drawn(model, values)
+    beside = initial + np.array([[1.0], [-1.0]])
+    extremes = [drawn.max(axis=0), drawn.min(axis=0)] if len(drawn) else []
+    return _different(np.array([*extremes, *beside, *drawn]))
+
+
+def _drawn(model: pm.Model, values: Sequence[TensorVariable]) -> np.ndarray:
+    """Return draws from the prior, none if a flat prior has none."""
+    rvs = [model.values_to_rvs[value] for value in values]
+    try:
+        drawn = pm.draw(rvs, draws=DRAWS, random_seed=0, mode=INTERPRETED)
+    except NotImplementedError:
+        return np.empty((0, sum(int(np.prod(model.eval_rv_shapes()[rv.name])) for rv in rvs)))
+    return np.concatenate([one.reshape(DRAWS, -1) for one in drawn], axis=1).astype(float)
+
+
+def _different(rows: np.ndarray) -> np.ndarray:
+    """Return the first rows in which an element has a value that it has in none before, at most `MOST`."""
+    seen: set[tuple[int, float]] = set()
+    chosen: list[np.ndarray] = []
+    for row in rows:
+        pairs = set(enumerate(row.tolist()))
+        if pairs - seen and len(chosen) < MOST:
+            chosen.append(row)
+            seen |= pairs
+    return np.array(chosen)
