@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Hashable, Sequence
+from numbers import Integral
 
 import numpy as np
 import xarray as xr
@@ -115,10 +116,15 @@ def rhat_over_iterations(
 
 
 def _counts(points: int | ArrayLike, n_draws: int) -> np.ndarray:
-    if isinstance(points, int):
+    if isinstance(points, Integral):
+        if points < 1:
+            raise ValueError(f"points must be at least 1, or a list of numbers of draws, not {points}")
         spaced = np.linspace(n_draws / points, n_draws, points).round().astype(int)
         return np.unique(np.maximum(spaced, MIN_DRAWS))
-    counts = np.asarray(points, dtype=int)
+    counts = np.asarray(points)
+    if counts.ndim != 1 or not counts.size or not np.array_equal(counts, counts.astype(int)):
+        raise ValueError(f"points must be a number of them, or a list of whole numbers of draws, not {points}")
+    counts = counts.astype(int)
     if counts.min() < MIN_DRAWS or counts.max() > n_draws:
         raise ValueError(f"points must be between {MIN_DRAWS} and {n_draws}, the number of draws")
     return counts
@@ -145,7 +151,7 @@ def ess_per_second(idata: xr.DataTree, var_names: Sequence[str] | str | None = N
     Raises
     ------
     ValueError
-        If there are fewer than ten draws or the attribute ``sampling_time`` is missing.
+        If there are fewer than ten draws, or the attribute ``sampling_time`` is missing or not positive.
 
     Examples
     --------
@@ -165,6 +171,8 @@ def ess_per_second(idata: xr.DataTree, var_names: Sequence[str] | str | None = N
     if "sampling_time" not in idata["posterior"].attrs:
         raise ValueError("the posterior has no attribute sampling_time, which PyMC's sample sets")
     seconds = float(idata["posterior"].attrs["sampling_time"])
+    if not seconds > 0.0:
+        raise ValueError(f"the posterior's attribute sampling_time must be positive, not {seconds:g} s")
     table = arviz_stats.summary(posterior, kind="diagnostics", round_to="none")
     bulk = table["ess_bulk"].astype(float)
     ess = float(bulk.min())
@@ -184,6 +192,11 @@ def operation_counts(idata: xr.DataTree) -> dict[str, float]:
     dict
         The means of those of :data:`OPERATION_STATS` that the step method recorded.
 
+    Raises
+    ------
+    ValueError
+        If there is no group ``sample_stats``.
+
     Examples
     --------
     >>> import arviz as az, numpy as np, pmgp
@@ -191,6 +204,8 @@ def operation_counts(idata: xr.DataTree) -> dict[str, float]:
     >>> pmgp.diagnostics.operation_counts(idata)
     {'n_cholesky': 3.0}
     """
+    if "sample_stats" not in idata:
+        raise ValueError("the draws have no group sample_stats, in which step methods count their operations")
     stats = idata["sample_stats"].to_dataset()
     return {name: float(stats[name].mean()) for name in OPERATION_STATS if name in stats}
 

@@ -61,6 +61,9 @@ def test_chains_that_disagree_have_a_high_rhat():
         ({"draws": 8}, 5, "10 draws"),
         ({"draws": 50}, [20, 60], "between 10 and 50, the number of draws"),
         ({"draws": 50}, [5, 50], "between 10"),
+        ({"draws": 50}, 0, "points must be at least 1, .* not 0"),
+        ({"draws": 50}, [], "points must be a number of them, or a list of whole numbers"),
+        ({"draws": 50}, [10.5, 20.0], "a list of whole numbers"),
     ],
 )
 def test_rhat_refuses_what_says_nothing(posterior, points, message):
@@ -91,6 +94,9 @@ def test_ess_per_second_needs_a_time_and_draws():
     del idata["posterior"].attrs["sampling_time"]
     with pytest.raises(ValueError, match="sampling_time"):
         diagnostics.ess_per_second(idata)
+    idata["posterior"].attrs["sampling_time"] = 0.0
+    with pytest.raises(ValueError, match="sampling_time must be positive, not 0 s"):
+        diagnostics.ess_per_second(idata)
     with pytest.raises(ValueError, match="10 draws"):
         diagnostics.ess_per_second(make_posterior(draws=5))
 
@@ -104,6 +110,9 @@ def test_operation_counts_leave_out_what_was_not_recorded():
     idata = make_posterior()
     del idata["sample_stats"]["n_newton"]
     assert "n_newton" not in diagnostics.operation_counts(idata)
+    del idata["sample_stats"]
+    with pytest.raises(ValueError, match="no group sample_stats"):
+        diagnostics.operation_counts(idata)
 
 
 def test_one_parameter_for_each_column_of_a_table_is_a_hyperparameter():

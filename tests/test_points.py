@@ -28,6 +28,17 @@ def model() -> pm.Model:
     return model
 
 
+def test_values_on_their_own_scale_need_no_graph_of_their_own():
+    """Their transforms take graphs, and not arrays."""
+    with pm.Model() as model:
+        pm.LKJCholeskyCov("chol", n=2, eta=1.0, sd_dist=pm.HalfNormal.dist(1.0))
+        pm.ZeroSumNormal("shares", 1.0, shape=3)
+    found = value_point(model, {"chol": [0.8, 0.3, 0.5], "shares": [1.0, -2.0, 1.0]})
+    assert_allclose(found["chol_cholesky-cov-packed__"], [np.log(0.8), 0.3, np.log(0.5)])
+    with pytest.raises(ValueError, match=r"shares = .* does not lie inside the support"):
+        value_point(model, {"shares": [1.0, 1.0, 1.0]})
+
+
 GIVEN = {
     "a scalar for a vector": ({"lengthscale": 3.0}, {"lengthscale_log__": np.log([3.0, 3.0])}),
     "a list": ({"lengthscale": [1, 2]}, {"lengthscale_log__": np.log([1.0, 2.0])}),

@@ -551,7 +551,7 @@ def test_features_in_another_order_are_refused(predicted):
 
 def test_no_draws_are_refused():
     model, _ = build()
-    with pytest.raises(ValueError, match="draws must be at least 1, not 0"):
+    with pytest.raises(ValueError, match="draws must be an integer of at least 1, or None for all, not 0"):
         predict(draws_of(model, 2), model=model, draws=0)
 
 

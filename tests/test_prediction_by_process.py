@@ -181,6 +181,23 @@ def test_the_inputs_are_the_likelihood_s_too():
     assert "probability" in given
 
 
+def test_inputs_that_are_a_function_of_data_have_one_unit():
+    """Without the process Xnew is in the units of the data, so with the process it must not be in others."""
+    with pm.Model() as model:
+        data = pm.Data("X", X)
+        gp = pm.gp.Latent(cov_func=KERNELS["space times time"](pm.Gamma("ls", 4, 3)))
+        observed("y", gp.prior("f", X=data / 2.0, reparameterize=False))
+    idata = draws_of(model, 2)
+    with pytest.raises(ValueError, match=r"a function of the pm\.Data X: leave gp out, and give Xnew in the units"):
+        pmgp.predict(idata, XNEW, model=model, gp=gp, progressbar=False)
+    with pm.Model() as direct:
+        gp = pm.gp.Latent(cov_func=KERNELS["space times time"](pm.Gamma("ls", 4, 3)))
+        observed("y", gp.prior("f", X=X / 2.0, reparameterize=False))
+    expected = pmgp.predict(idata, XNEW / 2.0, model=direct, gp=gp, progressbar=False)
+    found = pmgp.predict(idata, XNEW, model=model, progressbar=False)
+    xr.testing.assert_allclose(found["latent_mean"], expected["latent_mean"], rtol=1e-7, atol=1e-7)
+
+
 def test_without_the_process_the_message_asks_for_it():
     model, _ = build(KERNELS["space times time"])
     with pytest.raises(ModelError, match=r"several different input matrices, .* gp=gp"):

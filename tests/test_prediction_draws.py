@@ -270,7 +270,7 @@ def test_the_latent_variable_is_drawn_whatever_the_observations(observe, reason)
 
 WRONG = {
     "joint": ({"joint": "yes"}, "joint must be True or False, not 'yes'"),
-    "draws": ({"draws": 0}, "draws must be at least 1, not 0"),
+    "draws": ({"draws": 0}, "draws must be an integer of at least 1, or None for all, not 0"),
     "at": ({"at": {"F": 1.0}}, r"at has 'F', which is not a pm\.Data"),
     "inputs": ({"Xnew": np.full((2, 1), np.nan)}, "Xnew has a value that is not finite"),
     "seed": ({"random_seed": "now"}, "random_seed must be"),

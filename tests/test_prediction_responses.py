@@ -515,6 +515,8 @@ WRONG = {
     "a matrix": ({"E": np.ones((M, 1))}, r"at\['E'\] has shape \(4, 1\), but \(4,\)"),
     "nan": ({"E": [1.0, np.nan, 1.0, 1.0]}, r"at\['E'\] has a value that is not finite: nan"),
     "infinite": ({"E": np.inf}, r"at\['E'\] has a value that is not finite: inf"),
+    "masked": ({"E": np.ma.masked_array(np.ones(M), [0, 1, 0, 0])}, r"at\['E'\] has masked values, 1 of 4"),
+    "dates": ({"E": np.arange(M).astype("datetime64[D]")}, r"at\['E'\] has dates"),
     "text": ({"E": "many"}, r"at\['E'\] has values that are not numbers"),
     "fractions": ({"group": [0, 1, 0.5, 0]}, r"at\['group'\] has the value 0.5, but the model's data are .* int"),
 }

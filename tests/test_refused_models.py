@@ -158,6 +158,10 @@ def an_operation_without_gradient():
     pm.Poisson("y", mu=without_gradient(process()), observed=COUNTS)
 
 
+def a_function_without_gradient():
+    pm.Rice("y", nu=pm.math.exp(process()), sigma=1.0, observed=COUNTS + 1.0)
+
+
 REFUSED = {
     labels_of_another_code: r"'y' is -inf for the observations in rows 1, 3, 5, 7, 9 and 1 more \(2, 2, 2, 2, 2\)",
     negative_counts: r"'y' is -inf for the observations in row 7 \(-3\) .*outside the support",
@@ -183,6 +187,7 @@ REFUSED = {
     a_noisy_copy: "free variables copy depend on 'f'.*WhiteNoise.*pmgp.recommend",
     observations_of_others: "the likelihood does not factorize over 'a, b': some .* one latent value of each vector",
     a_process_about_another: "the latent variable 'b' depends on 'a': .* independent of each other a priori",
+    a_function_without_gradient: "an operation in the model has no gradient in 'f'",
     an_operation_without_gradient: "an operation in the model has no gradient in 'f'",
 }
 

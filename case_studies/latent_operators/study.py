@@ -113,7 +113,7 @@ def _cells_of_one_data_set(
 
 
 def run_cell(scale: Scale, cell: Cell) -> dict[str, Any]:
-    """Run the chains of one cell: of data sets after the first, which differ by more than chains do, only one.
+    """Run the chains of one cell: one only on data sets after the first, which differ as much as chains do, or more.
 
     Parameters
     ----------

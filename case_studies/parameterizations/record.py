@@ -61,16 +61,23 @@ def _joint() -> list[Remark]:
     cells = ((100, 2, ""), (100, 10, " Chains that move have about the article's."), (400, 2, ""))
     for n, d, conclusion in cells:
         count, given, smaller = _sensitivity(5, "KHR", n, d)
+        ours = "ten, on some of which" if _number_of_data_sets(n, d) == 10 else "one, on which"
         block = f"n = {n}, d = {d}"
         deviation = of_article(5).xs(("LRG", "KHR", block))["ess_sd"]
         text = (
-            f"the article's is a mean over ten data sets, with a deviation of {deviation:.0f}; ours is of one, on "
-            "which Laplace's approximation is so far from the posterior that some chains hardly move. One chain on "
+            f"the article's is a mean over ten data sets, with a deviation of {deviation:.0f}; ours is of "
+            f"{ours} Laplace's approximation is so far from the posterior that some chains hardly move. One chain on "
             f"each of {count} data sets has {given}; on data simulated with a variance of f of exp(1) in place of "
             f"exp(2), {smaller}.{conclusion}"
         )
         remarks.append(Remark(text, {"method": ["KHR"], "block": [block]}))
     return remarks
+
+
+def _number_of_data_sets(n: int, d: int) -> int:
+    cells = results.read("paper")
+    here = (cells["table"] == 5) & (cells["method"] == "KHR") & (cells["n"] == n) & (cells["d"] == d)
+    return int(cells.loc[here, "dataset"].nunique())
 
 
 def _whitened() -> list[Remark]:

@@ -39,6 +39,7 @@ TUNED = [
     (4, 100, 10, "LRG", "HMC"),
     (4, 100, 2, "ORD", "HMC"),
     (4, 100, 10, "ORD", "HMC"),
+    (4, 100, 10, "VLT", "HMC"),
     (3, 100, 10, "LRG", "HMC"),
 ]
 """Cells that are run with several acceptance rates."""

@@ -137,8 +137,8 @@ def _conditional(n: int, every: range, proposal: str) -> Iterator[Cell]:
 def enough(cell: Cell, chains: Sequence[Result]) -> bool:
     """Whether the mean ESS of chains, by coda's estimate, is known well enough to be compared with the article's.
 
-    The article's is a mean over data sets, which differ by more than chains do. So the data sets after the first have
-    one chain each.
+    The article's is a mean over ten data sets, which differ about as much as chains do, or more. So the data sets after
+    the first have one chain each.
     """
     if cell.dataset > 0:
         return len(chains) > 0

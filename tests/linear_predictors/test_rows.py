@@ -282,6 +282,19 @@ WITH_MISSING = {
 }
 
 
+def test_labels_that_are_text_here_and_numbers_there_are_refused():
+    """All groups would be new, and have their prior."""
+    with pm.Model(coords={"g": ["1", "2"]}) as model:
+        u = pm.Normal("u", 0.0, pm.HalfNormal("tau"), dims="g")
+        pm.Poisson("y", pm.math.exp(u), observed=[1, 2])
+    values = {"tau": (("chain", "draw"), [[1.0]]), "u": (("chain", "draw", "g"), [[[0.2, 0.4]]])}
+    idata = xr.DataTree.from_dict({"posterior": xr.Dataset(values, coords={"g": [1, 2]})})
+    with pytest.raises(
+        ValueError, match="coordinates of 'g' have '1' in the model and 1 in the posterior, of the types"
+    ):
+        pmgp.predict(idata, model=model, progressbar=False)
+
+
 @pytest.mark.parametrize("name", WITH_MISSING)
 @pytest.mark.filterwarnings("ignore:Support point not defined")
 def test_rows_whose_observations_are_missing_are_predicted_with_the_others(name):

@@ -412,6 +412,8 @@ def test_other_versions_are_named(probit_model, step, stored, monkeypatch, caplo
     ("settings", "words"),
     [
         ({"draws": 0}, "draws must be at least 1, not 0"),
+        ({"draws": 5.7}, r"draws must be an integer, not 5\.7"),
+        ({"chains": True}, "chains must be an integer, not True"),
         ({"tune": -1}, "tune must be at least 0, not -1"),
         ({"chains": 0}, "chains must be at least 1, not 0"),
         ({"cores": 0}, "cores must be at least 1, not 0"),

@@ -257,9 +257,9 @@ def test_what_cannot_be_left_is_refused():
         pmgp.PseudoMarginal(model=switched(inside_prior=True))
     with pytest.raises(ValueError, match="refresh_every must be 1 beside another step method, not 3"):
         pmgp.PseudoMarginal(model=switched(), refresh_every=3)
-    model = switched()
+    model, known = switched(), without_lengthscale()
     with pytest.raises(pmgp.ModelError, match="PseudoMarginal has no hyper-parameter to move beside 'f'"):
-        pmgp.PseudoMarginal([model["f"]], model=without_lengthscale())
+        pmgp.PseudoMarginal([known["f"]], model=known)
     for refusing in (pmgp.find_map, pmgp.importance, pmgp.steps.Ancillary):
         with pytest.raises(pmgp.ModelError, match="must be continuous; these are not: switch"):
             refusing(model=model)
@@ -270,3 +270,15 @@ def without_lengthscale() -> pm.Model:
         f = pm.gp.Latent(cov_func=pm.gp.cov.ExpQuad(1, ls=1.0)).prior("f", X=X, reparameterize=False)
         pm.Normal("y", f + pm.Bernoulli("switch", 0.3), 1.0, observed=Y)
     return model
+
+
+def test_variables_are_given_by_name_and_foreign_ones_are_refused(probit_model):
+    step = pmgp.PseudoMarginal(["lengthscale", "variance"], model=probit_model)
+    assert {value.name for value in step.vars} == {"lengthscale_log__", "variance_log__", "f"}
+    with pm.Model():
+        other = pm.Normal("other")
+    for foreign, name in ((other, "other"), (probit_model["y"], "y"), ("nothing", "nothing")):
+        with pytest.raises(pmgp.ModelError, match=f"continuous free variables of the model, which {name} is not"):
+            pmgp.PseudoMarginal([*probit_model.free_RVs, foreign], model=probit_model)
+    with pytest.raises(pmgp.ModelError, match="of the model, which switch is not"):
+        pmgp.PseudoMarginal([(model := switched())["lengthscale"], model["switch"]], model=model)

@@ -201,3 +201,35 @@ def test_memory_of_paths_is_proportional_to_the_number_of_times():
     finally:
         tracemalloc.stop()
     assert peak < 30e6
+
+
+def test_times_that_are_a_function_of_data_are_not_the_data():
+    """New times stand for the times, and the likelihood's data have values of their own."""
+    year, f = np.arange(2000.0, 2010.0), np.sin(np.arange(10.0))
+    with pm.Model() as model:
+        data = pm.Data("year", year)
+        gp = pmgp.gp.Markov(cov_func=COV.Matern32(1, ls=pm.LogNormal("ls")))
+        pm.Normal("y", gp.prior("f", X=data - 2000.0) + 0.1 * (data - 2000.0), 1.0, observed=np.zeros(10))
+    draw = {"ls": (("chain", "draw"), [[1.0]]), "f": (("chain", "draw", "time"), f[None, None])}
+    idata = xr.DataTree.from_dict({"posterior": xr.Dataset(draw)})
+    found = pmgp.predict(idata, [3.0], model=model, at={"year": [2003.0]}, progressbar=False)
+    assert float(found["latent_mean"][0]) == pytest.approx(f[3], abs=1e-6)
+    assert float(found["mean"][0]) == pytest.approx(f[3] + 0.3, abs=1e-6)
+    with pytest.warns(UserWarning, match=r"'year' has a value for each observation: pass its values"):
+        assert "mean" not in pmgp.predict(idata, [3.0], model=model, progressbar=False)
+
+
+def test_a_dimension_may_be_called_sample():
+    with pm.Model(coords={"sample": np.arange(4)}) as model:
+        gp = pmgp.gp.Markov(cov_func=COV.Matern32(1, ls=pm.LogNormal("ls")))
+        f = gp.prior("f", X=np.arange(4.0), dims="sample")
+        pm.Poisson("y", pm.math.exp(f), observed=[1, 0, 2, 3], dims="sample")
+    rng = np.random.default_rng(2)
+    draws = {
+        "ls": (("chain", "draw"), np.ones((1, 40))),
+        "f": (("chain", "draw", "sample"), rng.normal(size=(1, 40, 4))),
+    }
+    idata = xr.DataTree.from_dict({"posterior": xr.Dataset(draws)})
+    found = pmgp.predict(idata, [1.0], model=model, progressbar=False)
+    assert float(found["latent_mean"][0]) == pytest.approx(float(draws["f"][1][0, :, 1].mean()), abs=1e-6)
+    assert pmgp.loo(idata, model=model, random_seed=1, progressbar=False).n_data_points == 4

@@ -16,7 +16,7 @@ from pytensor.tensor.variable import TensorVariable
 from pmgp.interface.graphs.compilation import INTERPRETED
 from pmgp.interface.model.latent_gaussian import LatentGaussianModel
 from pmgp.interface.model.missing import hyperparameters
-from pmgp.interface.model.posterior import posterior_of
+from pmgp.interface.model.posterior import posterior_of, rows_of
 
 
 def some_draws(idata: Any, needed: list[TensorVariable], draws: int | None) -> xr.Dataset:
@@ -51,7 +51,7 @@ def theta_draws(posterior: xr.Dataset, model: pm.Model, latents: list[TensorVari
     outputs = replace_vars_in_graphs(transformed(model, variables), dict(zip(variables, inputs, strict=True)))
     function = compile_pytensor(inputs, outputs, on_unused_input="ignore", mode=INTERPRETED)
     shapes = model.eval_rv_shapes()
-    values = [_rows(posterior, rv) for rv in variables]
+    values = [rows_of(posterior, rv.name).astype(rv.dtype) for rv in variables]
     for rv, found in zip(variables, values, strict=True):
         _check_shape(rv, found, shapes[rv.name])
     rows = [function(*row) for row in zip(*values, strict=True)]
@@ -95,7 +95,7 @@ def latent_draws(
 ) -> np.ndarray:
     """Return the draws of f: (draws, n), chain by chain."""
     shapes = model.eval_rv_shapes()
-    rows = [_rows(posterior, rv) for rv in latents]
+    rows = [rows_of(posterior, rv.name).astype(rv.dtype) for rv in latents]
     for rv, found in zip(latents, rows, strict=True):
         size = int(np.prod(shapes[rv.name]))
         if found[0].size != size:
@@ -107,8 +107,3 @@ def latent_draws(
     names = [rv.name for rv in latents]
     points = [dict(zip(names, each, strict=True)) for each in zip(*rows, strict=True)]
     return np.array([parts.ravel_latent(point | parts.unravel(at)) for point, at in zip(points, theta, strict=True)])
-
-
-def _rows(posterior: xr.Dataset, variable: TensorVariable) -> np.ndarray:
-    stacked = posterior[variable.name].stack(sample=("chain", "draw")).transpose("sample", ...)
-    return stacked.to_numpy().astype(variable.dtype)

@@ -6,6 +6,7 @@ from collections.abc import Iterator
 from contextlib import contextmanager
 
 from pytensor.gradient import DisconnectedInputError, NullTypeGradError
+from pytensor.graph.utils import MethodNotDefined
 
 from pmgp.interface.model.latent_variable import ModelError
 
@@ -15,5 +16,5 @@ def naming_missing_gradients(variables: str, advice: str) -> Iterator[None]:
     """Raise an error that names the operation without a gradient, with advice, in place of PyTensor's error."""
     try:
         yield
-    except (NotImplementedError, NullTypeGradError, DisconnectedInputError) as error:
+    except (NotImplementedError, MethodNotDefined, NullTypeGradError, DisconnectedInputError) as error:
         raise ModelError(f"an operation in the model has no gradient in {variables} ({error}); {advice}") from error

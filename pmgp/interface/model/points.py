@@ -7,6 +7,7 @@ from typing import Any
 
 import numpy as np
 import pymc as pm
+import pytensor.tensor as pt
 from pymc.initial_point import make_initial_point_expression, make_initial_point_fn
 from pymc.pytensorf import compile as compile_pytensor
 from pytensor.graph.traversal import ancestors
@@ -84,7 +85,7 @@ def _check_support(model: pm.Model, rv: TensorVariable, value: np.ndarray, on_th
     transform = model.rvs_to_transforms[rv]
     inside = bool(np.isfinite(on_the_line).all())
     if inside and transform is not None and not set(ancestors(rv.owner.inputs)) & set(model.free_RVs):
-        back = transform.backward(on_the_line, *rv.owner.inputs).eval(mode="FAST_COMPILE")
+        back = transform.backward(pt.as_tensor(on_the_line), *rv.owner.inputs).eval(mode="FAST_COMPILE")
         inside = np.allclose(back, value)
     if not inside:
         raise ValueError(f"{rv.name} = {value} does not lie inside the support of its prior")

@@ -46,6 +46,12 @@ def posterior_of(idata: Any, needed: Iterable[TensorVariable], *, weights: bool 
     return posterior
 
 
+def rows_of(posterior: xr.Dataset, name: str) -> np.ndarray:
+    """Return the draws of a variable, chain by chain: (draws, ...)."""
+    values = posterior[name].transpose("chain", "draw", ...).to_numpy()
+    return values.reshape(-1, *values.shape[2:])
+
+
 def check_inputs_unchanged(idata: Any, inputs: list[Any]) -> None:
     """Refuse draws that were made with other inputs than the model's present ones, as far as these were stored."""
     stored = idata.get("constant_data", {})

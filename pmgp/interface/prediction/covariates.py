@@ -8,9 +8,10 @@ from typing import Any
 import numpy as np
 import pymc as pm
 from pytensor.graph.traversal import ancestors
+from pytensor.tensor.subtensor import AdvancedSubtensor
 from pytensor.tensor.variable import TensorVariable
 
-from pmgp.core.numerics.arrays import numbers
+from pmgp.core.numerics.arrays import numbers, refuse_dates, refuse_masked
 
 
 def check_inputs(Xnew: Any, X: np.ndarray) -> np.ndarray:
@@ -63,18 +64,34 @@ def check_at(
         if data[name] not in used:
             raise ValueError(f"at has {name!r}, which no observed variable that depends on {latent} uses")
         checked[name] = _numbers(name, value, data[name].type.dtype)
+        _refuse_from_the_end(name, checked[name], data[name], list(used))
     return checked
 
 
 def _numbers(name: str, value: Any, dtype: str) -> np.ndarray:
+    what = f"at[{name!r}]"
+    refuse_masked(what, value)
+    refuse_dates(what, value)
     try:
-        numbers = np.asarray(value, dtype=float)
+        found = np.asarray(value, dtype=float)
     except (TypeError, ValueError) as error:
-        raise ValueError(f"at[{name!r}] has values that are not numbers: {error}") from error
-    wrong = numbers[~np.isfinite(numbers)]
+        raise ValueError(f"{what} has values that are not numbers: {error}") from error
+    wrong = found[~np.isfinite(found)]
     if wrong.size:
-        raise ValueError(f"at[{name!r}] has a value that is not finite: {wrong[0]}")
-    return as_data(f"at[{name!r}]", numbers, dtype)
+        raise ValueError(f"{what} has a value that is not finite: {wrong[0]}")
+    return as_data(what, found, dtype)
+
+
+def _refuse_from_the_end(name: str, values: np.ndarray, variable: TensorVariable, graphs: list[Any]) -> None:
+    """Refuse negative numbers of groups, which pandas gives for unknown ones, and which would count from the end."""
+    indexed = [
+        node for node in {v.owner for v in graphs} if node is not None and isinstance(node.op, AdvancedSubtensor)
+    ]
+    if (values < 0).any() and any(variable in node.inputs[1:] for node in indexed):
+        raise ValueError(
+            f"at[{name!r}] has the negative index {values[values < 0][0]:g}, which would count from the end: give "
+            "numbers of groups, from 0"
+        )
 
 
 def as_data(name: str, numbers: np.ndarray, dtype: str) -> np.ndarray:

@@ -10,6 +10,7 @@ from dataclasses import dataclass
 from typing import Any
 
 import numpy as np
+import pandas as pd
 import pymc as pm
 import xarray as xr
 from pytensor.tensor.variable import TensorVariable
@@ -49,8 +50,22 @@ def _along(model: pm.Model, dim: str | None, length: int, labels: xr.DataArray) 
     if now is None or len(now) != length or len(set(now)) != length or not known.is_unique:
         return np.where(np.arange(length) < labels.size, np.arange(length), -1)
     # As xarray stores labels, which may be dates.
-    new = xr.DataArray(list(now), coords={"label": list(now)}, dims="label")["label"]
-    return known.get_indexer(new.to_index())
+    new = xr.DataArray(list(now), coords={"label": list(now)}, dims="label")["label"].to_index()
+    places = known.get_indexer(new)
+    _refuse_other_type(str(dim), new[places < 0], known)
+    return places
+
+
+def _refuse_other_type(dim: str, new: pd.Index, known: pd.Index) -> None:
+    """Refuse labels that are new only because they are, say, text here and numbers in the posterior."""
+    written = {str(label): label for label in known}
+    alike = [label for label in new if str(label) in written]
+    if alike:
+        there = written[str(alike[0])]
+        raise ValueError(
+            f"the coordinates of {dim!r} have {alike[0]!r} in the model and {there!r} in the posterior, of the types "
+            f"{type(alike[0]).__name__} and {type(there).__name__}: build the model with labels of one type"
+        )
 
 
 def _require_growth(rv: TensorVariable, places: np.ndarray, before: int) -> None:

@@ -10,7 +10,7 @@ from typing import Any
 
 import numpy as np
 from pytensor.compile import SharedVariable
-from pytensor.graph.basic import equal_computations
+from pytensor.graph.basic import Variable, equal_computations
 from pytensor.graph.traversal import ancestors
 from pytensor.tensor.variable import TensorVariable
 
@@ -18,7 +18,8 @@ from pytensor.tensor.variable import TensorVariable
 class KnownProcess:
     """A process whose prior has been taken at inputs X (n, d): a `pymc.gp.Latent`, or one with the same attributes.
 
-    `variables` hold the inputs in the model: one, or none if the inputs are an array.
+    `variables` hold the inputs in the model: one, or none if the inputs are an array. Inputs that are a function of
+    data are refused, as new inputs would have other units here than where the covariance's graph is searched for them.
     """
 
     def __init__(self, gp: Any) -> None:
@@ -28,8 +29,14 @@ class KnownProcess:
                 f"gp must be a process after gp.prior(...), such as a pm.gp.Latent, or a list of these, not {gp!r}"
             )
         self._gp = gp
-        self.variables = [X] if isinstance(X, SharedVariable) else []
         self.X = np.asarray(X.eval() if hasattr(X, "eval") else X, dtype=float)
+        data = _data_of(X)
+        self.variables = [one for one in data if np.array_equal(np.ravel(one.get_value()), np.ravel(self.X))]
+        if data and not self.variables:
+            raise ValueError(
+                f"the inputs of the process are a function of the pm.Data {', '.join(str(one.name) for one in data)}: "
+                "leave gp out, and give Xnew in the units of the data"
+            )
 
     def at(self, joint: TensorVariable, moments: list[TensorVariable]) -> dict[TensorVariable, TensorVariable]:
         """Map parts of a mean and a covariance that the process has made to the same parts at other inputs.
@@ -43,6 +50,12 @@ class KnownProcess:
         known = {found: self._gp.cov_func(joint)}
         of_mean = _like(self._gp.mean_func(self._gp.X), mean)
         return known if of_mean is None else known | {of_mean: self._gp.mean_func(joint)}
+
+
+def _data_of(X: Any) -> list[Any]:
+    """Return the model's data of which inputs are made."""
+    graphs = [X] if isinstance(X, Variable) else []
+    return [one for one in ancestors(graphs) if isinstance(one, SharedVariable)]
 
 
 def _like(graph: TensorVariable, whole: TensorVariable) -> TensorVariable | None:

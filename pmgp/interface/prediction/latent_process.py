@@ -64,6 +64,11 @@ class LatentProcess:
         self._moments: JointMoments | None = None
 
     @property
+    def sources(self) -> list[Any]:
+        """The model's data of which the inputs are made: the inputs themselves."""
+        return self.inputs
+
+    @property
     def size(self) -> int:
         """The length of f."""
         return self._size

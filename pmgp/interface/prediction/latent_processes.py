@@ -47,6 +47,7 @@ class LatentProcesses:
         self.inputs: list[Any] = []
         for process in self._processes:
             self.inputs += [variable for variable in process.inputs if variable not in self.inputs]
+        self.sources = [data for process in self._processes for data in process.sources]
         self.X = self._processes[0].X
         if any(not np.array_equal(self.X, process.X) for process in self._processes):
             raise ModelError(

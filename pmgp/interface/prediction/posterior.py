@@ -3,12 +3,13 @@
 from __future__ import annotations
 
 from dataclasses import dataclass
+from numbers import Integral
 from typing import Any
 
 import numpy as np
 from pytensor.tensor.variable import TensorVariable
 
-from pmgp.interface.model.posterior import posterior_of
+from pmgp.interface.model.posterior import posterior_of, rows_of
 from pmgp.interface.prediction.latent_rows import LatentRows
 
 
@@ -47,8 +48,8 @@ def evenly_spaced(
     With `by_chain`, the same draws of each chain are taken, so that they fill a table; if there are more chains than
     `draws`, some are left out.
     """
-    if draws is not None and draws < 1:
-        raise ValueError(f"draws must be at least 1, not {draws}")
+    if draws is not None and (isinstance(draws, bool) or not isinstance(draws, Integral) or draws < 1):
+        raise ValueError(f"draws must be an integer of at least 1, or None for all, not {draws}")
     posterior = idata["posterior"].to_dataset()
     chains, length = posterior.sizes["chain"], posterior.sizes["draw"]
     if by_chain:
@@ -57,10 +58,7 @@ def evenly_spaced(
         chosen = (np.arange(chains)[:, None] * length + each).ravel()
     else:
         each, chosen = np.arange(length), _spaced(chains * length, draws)
-    found = [
-        posterior[v.name].stack(sample=("chain", "draw")).transpose("sample", ...).to_numpy()[chosen].astype(v.dtype)
-        for v in (*rows.drawn, *theta)
-    ]
+    found = [rows_of(posterior, v.name)[chosen].astype(v.dtype) for v in (*rows.drawn, *theta)]
     number = len(rows.drawn)
     values = found[number:]
     if rows.observed is None:

@@ -42,7 +42,8 @@ def predict(
         observations, such as those of `pymc.gp.Marginal`, the hyper-parameters are enough, as in the results of
         :func:`pmgp.importance`, or a draw at the maximum, ``pmgp.find_map(model).trace``.
     Xnew : (m, d) array
-        New inputs, on the scale of the inputs that the model was built with; for a process in time, a vector is
+        New inputs, on the scale of the inputs that the model was built with. If these are a function of a `pymc.Data`,
+        that is the scale of the data, but for a process in time the scale of its times. For the latter, a vector is
         accepted too. Leave Xnew out for a model of group effects, autoregressions and random walks (see the notes).
     model : pymc.Model, optional
         The model that was sampled; taken from the context if it is not given.
@@ -50,8 +51,8 @@ def predict(
         The variable f, or a sequence of variables, if other multivariate normal variables are hyper-parameters.
     gp : pymc.gp.Latent or list of these, optional
         The process whose prior is f, or those of several latent vectors in any order. It knows its inputs; without it,
-        the graph of the covariance is searched for the inputs, but it does not contain all of them if `active_dims`
-        selects columns of a plain array.
+        the graph of the covariance is searched for the inputs, but it does not contain all of them, or not in their
+        order, if `active_dims` selects columns of a plain array. Give gp in this case.
     at : dict, optional
         Other data of the likelihood at the new points, such as exposures, numbers of trials or covariates. It maps the
         name of a `pymc.Data` to an array of shape (m, ...), or to one number for all new points.

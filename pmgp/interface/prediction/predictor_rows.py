@@ -31,6 +31,7 @@ from pmgp.interface.model.missing import hyperparameters
 from pmgp.interface.model.model_prior import model_prior
 from pmgp.interface.model.pieces import piece_of
 from pmgp.interface.model.points import initial_values
+from pmgp.interface.model.posterior import rows_of
 from pmgp.interface.model.theta_vector import ThetaVector
 from pmgp.interface.prediction.grown import GrownPiece, places_in_posterior
 
@@ -130,7 +131,7 @@ def _prepared(
             f"an observed variable was built for another number of rows ({str(error).splitlines()[0]}), as mixtures "
             "are, zero-inflated ones among them: give it shape=mu.shape, or observed=pm.Data(...)"
         ) from error
-    values = [posterior[rv.name].stack(sample=("chain", "draw")).transpose("sample", ...).to_numpy() for rv in latents]
+    values = [rows_of(posterior, rv.name) for rv in latents]
     return rows, theta_draws(posterior, model, latents), values
 
 

@@ -50,8 +50,8 @@ def sample_predictions(
         The variable f, or a sequence of variables, if other multivariate normal variables are hyper-parameters.
     gp : pymc.gp.Latent or list of these, optional
         The process whose prior is f, or those of several latent vectors in any order. It knows its inputs; without it,
-        the graph of the covariance is searched for the inputs, but it does not contain all of them if `active_dims`
-        selects columns of a plain array.
+        the graph of the covariance is searched for the inputs, but it does not contain all of them, or not in their
+        order, if `active_dims` selects columns of a plain array. Give gp in this case.
     at : dict, optional
         Other data of the likelihood at the new points, as for :func:`predict`.
     draws : int or None

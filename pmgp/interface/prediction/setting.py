@@ -135,7 +135,7 @@ def prepare(
     of_processes = set(ancestors(rows.variables))
     of_theta = [rv for rv in theta if rv in of_processes]
     processes = LatentProcesses(rows, of_theta, known_processes(gp), chosen_solver)
-    check_inputs_unchanged(idata, processes.inputs)
+    check_inputs_unchanged(idata, processes.sources)
     vector_of_times = is_process(latents[0]) and np.ndim(Xnew) == 1
     Xnew = check_inputs(np.reshape(Xnew, (-1, 1)) if vector_of_times else Xnew, processes.X)
     given = check_at(at, model, rows.name, processes.inputs, list(observed.values()))

@@ -22,14 +22,19 @@ from pmgp.interface.prediction.point_function import QUICKLY
 
 
 class StateProcess:
-    """A process made by :class:`pmgp.gp.Markov`, at times X (n, 1); its parameters depend on the variables `theta`."""
+    """A process made by :class:`pmgp.gp.Markov`, at times X (n, 1); its parameters depend on the variables `theta`.
+
+    `sources` are the model's data of which the times are made, and `inputs` those that are the times themselves.
+    """
 
     def __init__(self, f: TensorVariable, theta: list[TensorVariable]) -> None:
         self.theta = theta
         self._parts = f.owner.op.parts
         mean, times, *kernel = process_of(f)
-        self.inputs = [variable for variable in ancestors([times]) if isinstance(variable, SharedVariable)]
+        self.sources = [variable for variable in ancestors([times]) if isinstance(variable, SharedVariable)]
         self.X = np.asarray(times.eval(), dtype=float)[:, None]
+        # Where they are a function of data, new times stand for the times, and not for the data.
+        self.inputs = [data for data in self.sources if np.array_equal(np.ravel(data.get_value()), self.X[:, 0])]
         together, values = pt.vector("times", dtype="float64"), [rv.type() for rv in theta]
         replacements: dict[Any, Any] = {times: together, **dict(zip(theta, values, strict=True))}
         graphs = clone_replace([mean, *kernel], replacements, rebuild_strict=False)

@@ -7,6 +7,7 @@ import os
 from collections.abc import Sequence
 from dataclasses import replace
 from math import inf
+from numbers import Integral
 from pathlib import Path
 from typing import Any
 
@@ -295,7 +296,11 @@ def resume(
 def _check_counts(**given: int | None) -> None:
     for name, value in given.items():
         least = 0 if name == "tune" else 1
-        if value is not None and value < least:
+        if value is None:
+            continue
+        if isinstance(value, bool) or not isinstance(value, Integral):
+            raise ValueError(f"{name} must be an integer, not {value!r}")
+        if value < least:
             raise ValueError(f"{name} must be at least {least}, not {value}")
 
 

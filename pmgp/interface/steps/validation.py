@@ -48,9 +48,11 @@ def latent_of(vars: Any, latent: Any, model: pm.Model, method: str) -> Any:
 def check_settings(latent_moves: int, refresh_every: int | None, transitions: int) -> None:
     """Refuse settings that are out of range."""
     for name, value in (("latent_moves", latent_moves), ("transitions", transitions)):
-        if not isinstance(value, int | np.integer) or value < 1:
+        if isinstance(value, bool) or not isinstance(value, int | np.integer) or value < 1:
             raise ValueError(f"{name} must be an integer of at least 1, not {value}")
-    if refresh_every is not None and (not isinstance(refresh_every, int | np.integer) or refresh_every < 0):
+    if isinstance(refresh_every, bool) or (
+        refresh_every is not None and (not isinstance(refresh_every, int | np.integer) or refresh_every < 0)
+    ):
         raise ValueError(f"refresh_every must be an integer and not negative, not {refresh_every}")
 
 
@@ -59,7 +61,7 @@ def moved_values(vars: Any, model: pm.Model, parts: LatentGaussianModel) -> list
 
     Other step methods move the rest, on which f must not depend.
     """
-    given = None if vars is None else {model.rvs_to_values.get(v, v) for v in np.atleast_1d(vars)}
+    given = None if vars is None else _given_values(vars, model, parts)
     discrete = parts.theta.discrete
     moved = [v for v in parts.theta.values if v not in discrete and (given is None or v in given)]
     left = [value.name for value in parts.theta.values if value not in moved and value in parts.prior_values]
@@ -73,6 +75,21 @@ def moved_values(vars: Any, model: pm.Model, parts: LatentGaussianModel) -> list
             f"PseudoMarginal has no hyper-parameter to move beside {parts.latent_name!r}; use pmgp.EllipticalSlice()"
         )
     return moved
+
+
+def _given_values(vars: Any, model: pm.Model, parts: LatentGaussianModel) -> set[Any]:
+    """Return the value variables of the variables, or names of variables, that the user gives."""
+    free = {rv.name: rv for rv in model.free_RVs}
+    each = vars if isinstance(vars, list | tuple) else [vars]
+    given = {model.rvs_to_values.get(rv, rv) for rv in (free.get(v, v) if isinstance(v, str) else v for v in each)}
+    own = {model.rvs_to_values[rv] for rv in model.free_RVs} - set(parts.theta.discrete)
+    foreign = [str(getattr(value, "name", value)) for value in given - own]
+    if foreign:
+        raise ModelError(
+            f"PseudoMarginal moves continuous free variables of the model, which {', '.join(sorted(foreign))} is not: "
+            "leave it out of vars"
+        )
+    return given
 
 
 # Names for an estimator's draws.
