@@ -549,3 +549,15 @@ def test_another_number_of_latent_values_than_inputs():
     model = build(with_data)
     with pytest.raises(ValueError, match="posterior has 5 values of 'f', but the model has 6 inputs"):
         pmgp.predict(one_draw(5), XNEW, model=model, at=RIGHT, progressbar=False)
+
+
+@pytest.mark.parametrize("index", [[0, -1, 2, 1], -1])
+def test_groups_that_would_count_from_the_end_are_refused(index):
+    """pandas gives -1 for a category that it does not know."""
+
+    def grouped(f):
+        pm.Normal("y", f + pm.Normal("level", shape=3)[pm.Data("group", LABELS)], 1.0, observed=np.zeros(N))
+
+    model = build(grouped)
+    with pytest.raises(ValueError, match=r"at\['group'\] has the negative index -1, which would count from the end"):
+        pmgp.predict(one_draw(level=np.ones(3)), XNEW, model=model, at={"group": index}, progressbar=False)

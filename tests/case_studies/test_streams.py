@@ -161,7 +161,7 @@ def test_reordered_and_extended_lists_leave_the_streams_as_they_are(monkeypatch,
 
 def test_a_cell_gives_the_same_beside_other_models_and_operators(monkeypatch):
     """Data, starts and chains: all of a cell's result but its time."""
-    cell = operators.Cell(12, 2, 1, "VLT", "ELL-SS")
+    cell = operators.Cell(12, 2, 0, "VLT", "ELL-SS")
     before = operators.run_cell(TINY, cell)
     monkeypatch.setattr(operators, "OPERATORS", extended(operators.OPERATORS))
     monkeypatch.setattr(simulation, "MODELS", extended(simulation.MODELS))

@@ -83,7 +83,8 @@ def predict(
         several observed variables, these names are prefixed with the variable's name and an underscore.
 
         For multivariate normal observations, ``latent_mean`` and ``latent_variance`` are those of the process without
-        noise, and ``mean`` and ``variance`` those of a new observation. The attribute ``solved`` says how linear
+        noise that is independent from one observation to another, and ``mean`` and ``variance`` those of a new
+        observation. Noise that is correlated counts as a part of the process. The attribute ``solved`` says how linear
         systems were solved.
 
         With several latent vectors, ``latent_mean`` and ``latent_variance`` have a dimension ``process`` before

@@ -74,7 +74,8 @@ def sample_predictions(
         In the group ``predictions``, over ``chain``, ``draw`` and ``point``: f and the observed variables that depend
         on it, under their own names. In ``predictions_constant_data``, ``Xnew`` and the data from `at`.
 
-        For multivariate normal observations, ``latent`` is the process without noise.
+        For multivariate normal observations, ``latent`` is the process without noise that is independent from one
+        observation to another; noise that is correlated counts as a part of the process.
 
         Without Xnew, the linear predictor ``latent`` takes the place of f, and there is no second group.
 
