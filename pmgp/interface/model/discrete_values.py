@@ -13,7 +13,9 @@ from pytensor.tensor.variable import TensorVariable
 
 from pmgp.interface.graphs.compilation import INTERPRETED
 
-DRAWS, MOST = 1000, 16
+# Draws from the prior: as many as have so many elements together, within bounds; and rows that are chosen from them.
+ELEMENTS, FEWEST_DRAWS, MOST_DRAWS = 200_000, 20, 1000
+MOST = 16
 
 
 def discrete_values(model: pm.Model, values: Sequence[TensorVariable], initial: np.ndarray) -> np.ndarray:
@@ -24,20 +26,20 @@ def discrete_values(model: pm.Model, values: Sequence[TensorVariable], initial: 
     """
     if not len(initial):
         return np.empty((0, 0))
-    drawn = _drawn(model, values)
+    drawn = _drawn(model, values, int(np.clip(ELEMENTS // len(initial), FEWEST_DRAWS, MOST_DRAWS)))
     beside = initial + np.array([[1.0], [-1.0]])
     extremes = [drawn.max(axis=0), drawn.min(axis=0)] if len(drawn) else []
     return _different(np.array([*extremes, *beside, *drawn]))
 
 
-def _drawn(model: pm.Model, values: Sequence[TensorVariable]) -> np.ndarray:
+def _drawn(model: pm.Model, values: Sequence[TensorVariable], draws: int) -> np.ndarray:
     """Return draws from the prior, none if a flat prior has none."""
     rvs = [model.values_to_rvs[value] for value in values]
     try:
-        drawn = pm.draw(rvs, draws=DRAWS, random_seed=0, mode=INTERPRETED)
+        drawn = pm.draw(rvs, draws=draws, random_seed=0, mode=INTERPRETED)
     except NotImplementedError:
         return np.empty((0, sum(int(np.prod(model.eval_rv_shapes()[rv.name])) for rv in rvs)))
-    return np.concatenate([one.reshape(DRAWS, -1) for one in drawn], axis=1).astype(float)
+    return np.concatenate([one.reshape(draws, -1) for one in drawn], axis=1).astype(float)
 
 
 def _different(rows: np.ndarray) -> np.ndarray:
