@@ -17,7 +17,7 @@ from numpy.typing import ArrayLike, NDArray
 from scipy.stats import gamma
 
 from pmgp.core.likelihoods.checks import check_counts, check_positive
-from pmgp.core.numerics.arrays import numbers, refuse_masked
+from pmgp.core.numerics.arrays import numbers, refuse_dates, refuse_masked
 from pmgp.interface.distributions import (
     BernoulliLogit,
     BernoulliProbit,
@@ -233,6 +233,7 @@ def count_regression(
     check_counts(np.ma.compressed(y))
     y = _whole_numbers(y)
     refuse_masked("exposure", exposure)
+    refuse_dates("exposure", exposure)
     units = np.ones(len(X)) if exposure is None else check_positive("exposure", _column(exposure, len(X), "exposure"))
     if not np.ma.compressed(y).any():
         raise ValueError("all counts are 0, and the prior of the level is centered at the log of their mean rate")

@@ -125,6 +125,8 @@ WRONG_SOURCES = {
     "sources must have a row for each of the same observations: 'a' has 12, 'b' has 11": {"a": COLUMN, "b": COLUMN[1:]},
     "there must be at least one source": {},
     "source 'a' must be a matrix with a row for each observation, not of shape": {"a": np.ones(N)},
+    "source 'a' has masked values, 1 of": {"a": np.ma.masked_array(np.ones((N, 1)), np.arange(N)[:, None] == 2)},
+    "source 'a' has dates": {"a": np.arange(N).astype("datetime64[D]")[:, None]},
     "source 'a' has nan in row 0, column 0": {"a": np.nan * COLUMN},
 }
 

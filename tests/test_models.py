@@ -171,6 +171,7 @@ def test_masked_counts_are_missing(data):
             {"exposure": np.ma.masked_array(EXPOSURE, np.arange(N) == 5)},
             "exposure has masked .* in row 5",
         ),
+        ({"exposure": np.arange(1, N + 1).astype("timedelta64[D]")}, "exposure has dates, the first 1 day"),
         ({"X": np.full((N, D), np.datetime64("2024-01-31"))}, r"X has dates, the first 2024-01-31: give numbers"),
     ],
 )

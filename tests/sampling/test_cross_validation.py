@@ -154,6 +154,12 @@ def test_folds_that_are_no_numbers_are_refused(folds):
         pmgp.cross_validate(make, PROBLEM.y, **QUICK | {"folds": folds})
 
 
+def test_masked_folds_are_refused():
+    folds = np.ma.masked_array(np.arange(N) % 2, np.arange(N) == 3)
+    with pytest.raises(ValueError, match="folds has masked values, 1 of"):
+        pmgp.cross_validate(make, PROBLEM.y, **QUICK | {"folds": folds})
+
+
 @pytest.mark.parametrize(
     ("y", "words"),
     [

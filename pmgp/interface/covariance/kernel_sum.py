@@ -16,6 +16,8 @@ from numpy.typing import ArrayLike
 from pytensor.graph.basic import Constant
 from pytensor.tensor.variable import TensorVariable
 
+from pmgp.core.numerics.arrays import numbers
+
 
 class KernelSum(pm.gp.cov.Covariance):
     """A weighted sum of kernels, which is a covariance function like those of `pymc.gp.cov`.
@@ -157,7 +159,7 @@ class Sources:
 
 
 def _matrix(name: str, values: ArrayLike) -> np.ndarray:
-    matrix = np.asarray(values, dtype=float)
+    matrix = numbers(f"source {name!r}", values)
     if matrix.ndim != 2 or not matrix.size:
         raise ValueError(
             f"source {name!r} must be a matrix with a row for each observation, not of shape {matrix.shape}"

@@ -155,6 +155,7 @@ def _partition(folds: int | ArrayLike, n: int, seed: int | None) -> np.ndarray:
         if not 2 <= folds <= n:
             raise ValueError(f"folds must be from 2 to the number of observations, {n}, not {folds}")
         return np.random.default_rng(seed).permutation(np.arange(n) % folds)
+    refuse_masked("folds", folds)
     given = np.asarray(folds)
     if given.dtype.kind not in "iub" and not (given.dtype.kind == "f" and np.isfinite(given).all()):
         raise ValueError(f"folds must be a whole number, or a whole number for each observation, not {folds!r}")
