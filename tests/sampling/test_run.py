@@ -411,12 +411,12 @@ def test_other_versions_are_named(probit_model, step, stored, monkeypatch, caplo
 @pytest.mark.parametrize(
     ("settings", "words"),
     [
-        ({"draws": 0}, "draws must be at least 1, not 0"),
-        ({"draws": 5.7}, r"draws must be an integer, not 5\.7"),
-        ({"chains": True}, "chains must be an integer, not True"),
-        ({"tune": -1}, "tune must be at least 0, not -1"),
-        ({"chains": 0}, "chains must be at least 1, not 0"),
-        ({"cores": 0}, "cores must be at least 1, not 0"),
+        ({"draws": 0}, "draws must be an integer of at least 1, not 0"),
+        ({"draws": 5.7}, r"draws must be an integer of at least 1, not 5\.7"),
+        ({"chains": True}, "chains must be an integer of at least 1, not True"),
+        ({"tune": -1}, "tune must be an integer of at least 0, not -1"),
+        ({"chains": 0}, "chains must be an integer of at least 1, not 0"),
+        ({"cores": 0}, "cores must be an integer of at least 1, not 0"),
         ({"ess": -1}, "ess must be positive"),
         ({"ess": float("inf")}, "ess must be positive and finite, not inf"),
         ({"var_names": []}, "var_names is empty"),
@@ -435,8 +435,8 @@ def test_settings_out_of_range_are_refused(sample, settings, words):
 @pytest.mark.parametrize(
     ("settings", "words"),
     [
-        ({"draws": 0}, "draws must be at least 1, not 0"),
-        ({"cores": 0}, "cores must be at least 1, not 0"),
+        ({"draws": 0}, "draws must be an integer of at least 1, not 0"),
+        ({"cores": 0}, "cores must be an integer of at least 1, not 0"),
         ({"chains": 3}, "chains is that of the run"),
         ({"ess": 10, "max_draws": 80}, "max_draws is that of the run"),
     ],

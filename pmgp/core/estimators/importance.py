@@ -18,6 +18,7 @@ from pmgp.core.estimators.base import Size
 from pmgp.core.estimators.work import BLOCK_TERM, IMPORTANCE_CALL, TERM
 from pmgp.core.gaussians import Posterior
 from pmgp.core.likelihoods.base import Likelihood
+from pmgp.core.numerics.arrays import is_whole
 from pmgp.core.numerics.compiled.loading import compiled, vectors
 
 
@@ -179,16 +180,16 @@ def check_draws(draws: int | str, antithetic: bool) -> None:
     """Refuse a value that is not a number of draws or "auto"."""
     if draws == "auto":
         return
-    if isinstance(draws, bool) or not isinstance(draws, int | np.integer) or draws < 1:
+    if not is_whole(draws):
         raise ValueError(f'draws must be a positive integer or "auto", not {draws!r}')
-    if antithetic and draws > 1 and draws % 2:
+    if antithetic and draws != 1 and int(draws) % 2:
         raise ValueError(f"antithetic draws come in pairs: draws={draws} is odd; use an even number")
 
 
 def check_positive(**numbers: Any) -> None:
     """Refuse values that are not positive integers."""
     for name, number in numbers.items():
-        if isinstance(number, bool) or not isinstance(number, int | np.integer) or number < 1:
+        if not is_whole(number):
             raise ValueError(f"{name} must be a positive integer, not {number!r}")
 
 

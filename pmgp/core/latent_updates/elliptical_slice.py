@@ -17,6 +17,7 @@ from pmgp.core.approximations import Laplace
 from pmgp.core.gaussians import Gaussian, Prior
 from pmgp.core.latent_updates.base import check_name
 from pmgp.core.likelihoods.base import Likelihood
+from pmgp.core.numerics.arrays import is_whole
 from pmgp.core.transitions.base import Point, TransitionInfo
 from pmgp.core.transitions.elliptical_slice import slice_on_ellipse
 
@@ -58,7 +59,7 @@ class EllipticalSliceUpdate:
 
     def __post_init__(self) -> None:
         check_name(self.reference, ("prior", "laplace"), "reference")
-        if not isinstance(self.moves, int | np.integer) or self.moves < 1:
+        if not is_whole(self.moves):
             raise ValueError(f"moves must be an integer of at least 1, not {self.moves}")
 
     def initial_step_size(self, n: int) -> float:

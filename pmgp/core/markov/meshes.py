@@ -10,7 +10,7 @@ import numpy as np
 from scipy import sparse
 from scipy.sparse.linalg import splu
 
-from pmgp.core.numerics.arrays import refuse_masked
+from pmgp.core.numerics.arrays import is_whole, refuse_masked
 
 # Points that are this near to an edge, in cells, are on it.
 NEAR = 1e-6
@@ -128,11 +128,11 @@ class Lattice:
 
     def __post_init__(self) -> None:
         spacing = np.broadcast_to(np.asarray(self.spacing, dtype=float), 2)
-        if np.shape(self.shape) != (2,) or not all(_whole(number, 1) for number in self.shape):
+        if np.shape(self.shape) != (2,) or not all(is_whole(number) for number in self.shape):
             raise ValueError(
                 f"a lattice needs two whole numbers of cells, one row and one column at least, not {self.shape}"
             )
-        if not _whole(self.border, 0):
+        if not is_whole(self.border, 0):
             raise ValueError(f"the border must be a number of cells, 0 or more, not {self.border}")
         if not (np.isfinite(spacing).all() and (spacing > 0.0).all()):
             raise ValueError(f"spacing must be positive, not {self.spacing!r}")
@@ -271,10 +271,6 @@ class Lattice:
             )
         place = place.astype(int)
         return np.bincount(place[:, 0] * self.extended[1] + place[:, 1], minlength=self.size)
-
-
-def _whole(number: Any, least: int) -> bool:
-    return isinstance(number, int | np.integer) and bool(number >= least)
 
 
 def _points(points: Any) -> np.ndarray:

@@ -1,4 +1,4 @@
-"""Arrays that a user gives, where conversion to floats would lose what they say: masks and dates."""
+"""Numbers that a user gives: whole ones, and arrays whose masks and dates conversion to floats would lose."""
 
 from __future__ import annotations
 
@@ -6,6 +6,11 @@ from datetime import date
 from typing import Any
 
 import numpy as np
+
+
+def is_whole(value: Any, least: int = 1) -> bool:
+    """Return whether a value is a whole number, and not a truth value, of at least `least`."""
+    return isinstance(value, int | np.integer) and not isinstance(value, bool) and bool(value >= least)
 
 
 def numbers(what: str, values: Any) -> np.ndarray:

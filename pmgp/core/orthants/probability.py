@@ -7,6 +7,7 @@ from typing import Any, NamedTuple
 
 import numpy as np
 
+from pmgp.core.numerics.arrays import is_whole
 from pmgp.core.numerics.threads import suitable_threads, threads_limited
 from pmgp.core.orthants.ordering import Ordered, ordered
 from pmgp.core.orthants.problem import TruncatedNormal
@@ -165,7 +166,7 @@ def log_probability(
 
 def check_draws(draws: Any, smallest: int) -> None:
     """Raise an error if the number of draws is odd or too small."""
-    if isinstance(draws, bool) or not isinstance(draws, int | np.integer) or draws < smallest or draws % 2:
+    if not is_whole(draws, smallest) or draws % 2:
         raise ValueError(f"draws must be an even number, at least {smallest}, not {draws!r}")
 
 

@@ -13,6 +13,7 @@ from typing import ClassVar
 import numpy as np
 
 from pmgp.core.adaptation.scaling import Scaling
+from pmgp.core.numerics.arrays import is_whole
 from pmgp.core.numerics.linalg import triangular_solve
 from pmgp.core.numerics.storable import storable
 from pmgp.core.transitions.base import NOT_COMPUTED, Density, MetricDensity, Point, TransitionInfo
@@ -29,7 +30,7 @@ def check_target(target_acceptance: float) -> None:
 
 def check_leapfrog(max_leapfrog: int) -> None:
     """Refuse a largest number of leapfrog steps that is not a positive integer."""
-    if not isinstance(max_leapfrog, int | np.integer) or max_leapfrog < 1:
+    if not is_whole(max_leapfrog):
         raise ValueError(f"max_leapfrog must be an integer of at least 1, not {max_leapfrog}")
 
 
@@ -113,7 +114,7 @@ class HamiltonianMonteCarlo(_Scaled):
     def __post_init__(self) -> None:
         super().__post_init__()
         check_leapfrog(self.max_leapfrog)
-        if not isinstance(self.min_leapfrog, int | np.integer) or not 1 <= self.min_leapfrog <= self.max_leapfrog:
+        if not is_whole(self.min_leapfrog) or self.min_leapfrog > self.max_leapfrog:
             raise ValueError(
                 f"min_leapfrog must be an integer from 1 to max_leapfrog={self.max_leapfrog}, not {self.min_leapfrog}"
             )

@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Callable, Mapping
-from numbers import Integral, Real
+from numbers import Real
 from typing import Any
 
 import jax
@@ -11,13 +11,14 @@ import jax
 from pmgp.core.deep.features import KERNELS
 from pmgp.core.deep.likelihoods import LIKELIHOODS, JaxLikelihood
 from pmgp.core.deep.network import OMEGA
+from pmgp.core.numerics.arrays import is_whole
 from pmgp.core.tiles.devices import mesh_of
 
 
 def check_counts(least: int = 1, **counts: int) -> None:
     """Refuse values that are not integers of at least `least`."""
     for name, value in counts.items():
-        if isinstance(value, bool) or not isinstance(value, Integral) or value < least:
+        if not is_whole(value, least):
             raise ValueError(f"{name}={value!r}: give an integer of at least {least}")
 
 

@@ -210,8 +210,7 @@ class RandomFeatureGP:
             **{"samples": samples} if isinstance(samples, Integral) else {f"samples[{k}]": samples[k] for k in samples}
         )
         check_schedules(samples=samples, learning_rate=params["learning_rate"])
-        if not isinstance(frozen := params["frozen_steps"], Integral) or frozen < 0:
-            raise ValueError(f"frozen_steps={frozen!r}: give an integer of at least 0")
+        check_counts(0, frozen_steps=params["frozen_steps"])
         if (patience := params["patience"]) is not None:
             check_counts(patience=patience)
         check_choices(params["kernel"], params["omega"], params["dtype"])

@@ -16,7 +16,7 @@ from pymc.gp.mean import Mean, Zero
 from pytensor.graph.basic import Variable
 from pytensor.tensor.variable import TensorVariable
 
-from pmgp.core.numerics.arrays import numbers
+from pmgp.core.numerics.arrays import is_whole, numbers
 
 
 class RandomFeatures:
@@ -57,7 +57,7 @@ class RandomFeatures:
     def __init__(
         self, *, cov_func: Covariance, features: int = 50, mean_func: Mean | None = None, random_seed: int = 0
     ) -> None:
-        if isinstance(features, bool) or not isinstance(features, int | np.integer) or features < 1:
+        if not is_whole(features):
             raise ValueError(f"features={features!r}: give an integer of at least 1")
         self.cov_func = cov_func
         self.mean_func = Zero() if mean_func is None else mean_func

@@ -8,7 +8,6 @@ uses the chain's draws themselves, is biased by the noise of p^, because theta a
 from __future__ import annotations
 
 import warnings
-from numbers import Integral
 from typing import Any, NamedTuple
 
 import numpy as np
@@ -18,6 +17,7 @@ from rich.progress import track
 from pmgp.core.approximations import Approximation
 from pmgp.core.estimators import Estimator
 from pmgp.core.importance import fitted, log_mean
+from pmgp.core.numerics.arrays import is_whole
 from pmgp.core.numerics.threads import suitable_threads, threads_limited
 from pmgp.interface.importance.estimates import Estimates
 from pmgp.interface.importance.proper_prior import refuse_improper
@@ -142,7 +142,7 @@ def evidence(
     >>> bool(abs(log_bayes_factor) < 1.0 and error < 0.1)
     True
     """
-    if isinstance(draws, bool) or not isinstance(draws, Integral) or draws < 100:
+    if not is_whole(draws, 100):
         raise ValueError(f"draws must be an integer of at least 100, for an error that can be trusted, not {draws}")
     model = pm.modelcontext(model)
     latents = find_together(model, latent)

@@ -3,7 +3,6 @@
 from __future__ import annotations
 
 from collections.abc import Iterable
-from numbers import Integral
 from typing import Any
 
 import numpy as np
@@ -16,7 +15,7 @@ from pytensor.tensor.variable import TensorVariable
 from pmgp.interface.graphs.compilation import INTERPRETED
 from pmgp.interface.model.latent_gaussian import LatentGaussianModel
 from pmgp.interface.model.missing import hyperparameters
-from pmgp.interface.model.posterior import posterior_of, rows_of
+from pmgp.interface.model.posterior import check_draws, posterior_of, rows_of
 
 
 def some_draws(idata: Any, needed: list[TensorVariable], draws: int | None) -> xr.Dataset:
@@ -24,8 +23,7 @@ def some_draws(idata: Any, needed: list[TensorVariable], draws: int | None) -> x
 
     It must contain the variables `needed`.
     """
-    if draws is not None and (isinstance(draws, bool) or not isinstance(draws, Integral) or draws < 1):
-        raise ValueError(f"draws must be an integer of at least 1, or None for all, not {draws}")
+    check_draws(draws)
     posterior = posterior_of(idata, needed)
     if draws is None:
         return posterior

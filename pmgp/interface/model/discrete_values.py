@@ -47,8 +47,7 @@ def _different(rows: np.ndarray) -> np.ndarray:
     seen: set[tuple[int, float]] = set()
     chosen: list[np.ndarray] = []
     for row in rows:
-        pairs = set(enumerate(row.tolist()))
-        if pairs - seen and len(chosen) < MOST:
+        if len(chosen) < MOST and (new := set(enumerate(row.tolist())) - seen):
             chosen.append(row)
-            seen |= pairs
+            seen |= new
     return np.array(chosen)

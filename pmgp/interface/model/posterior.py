@@ -10,6 +10,8 @@ import xarray as xr
 from pytensor.compile import SharedVariable
 from pytensor.tensor.variable import TensorVariable
 
+from pmgp.core.numerics.arrays import is_whole
+
 
 def posterior_of(idata: Any, needed: Iterable[TensorVariable], *, weights: bool = False) -> xr.Dataset:
     """Return the group "posterior", which must contain the variables `needed`.
@@ -44,6 +46,12 @@ def posterior_of(idata: Any, needed: Iterable[TensorVariable], *, weights: bool 
             "pmgp.marginal.correct draw by weight, as it does unless resample=False"
         )
     return posterior
+
+
+def check_draws(draws: Any) -> None:
+    """Refuse a number of draws to take that is neither a positive integer nor None."""
+    if draws is not None and not is_whole(draws):
+        raise ValueError(f"draws must be an integer of at least 1, or None for all, not {draws}")
 
 
 def rows_of(posterior: xr.Dataset, name: str) -> np.ndarray:

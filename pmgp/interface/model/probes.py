@@ -39,7 +39,7 @@ class Probes:
         rng = np.random.default_rng(0)
         usable = np.isfinite(self.variance) & (self.variance > 0.0)
         deviation = np.sqrt(np.where(usable, self.variance, 1.0))
-        for probe, theta in enumerate(self._places(rng)):
+        for probe, theta in enumerate(self._thetas(rng)):
             # Near the prior mean first, where most likelihoods are finite.
             scale = (1.0 if probe else 0.1) * deviation
             f = self.mean + scale * rng.standard_normal(self.mean.shape)
@@ -47,7 +47,7 @@ class Probes:
             if probe == 0 or np.isfinite(self.log_prior(theta)):
                 yield theta, f, change
 
-    def _places(self, rng: np.random.Generator) -> Iterator[np.ndarray]:
+    def _thetas(self, rng: np.random.Generator) -> Iterator[np.ndarray]:
         """Yield the initial theta, theta at random around it, and theta with other values of the discrete elements."""
         for probe in range(PROBES):
             shift = rng.standard_normal(self.theta.size)

@@ -3,13 +3,12 @@
 from __future__ import annotations
 
 from dataclasses import dataclass
-from numbers import Integral
 from typing import Any
 
 import numpy as np
 from pytensor.tensor.variable import TensorVariable
 
-from pmgp.interface.model.posterior import posterior_of, rows_of
+from pmgp.interface.model.posterior import check_draws, posterior_of, rows_of
 from pmgp.interface.prediction.latent_rows import LatentRows
 
 
@@ -48,8 +47,7 @@ def evenly_spaced(
     With `by_chain`, the same draws of each chain are taken, so that they fill a table; if there are more chains than
     `draws`, some are left out.
     """
-    if draws is not None and (isinstance(draws, bool) or not isinstance(draws, Integral) or draws < 1):
-        raise ValueError(f"draws must be an integer of at least 1, or None for all, not {draws}")
+    check_draws(draws)
     posterior = idata["posterior"].to_dataset()
     chains, length = posterior.sizes["chain"], posterior.sizes["draw"]
     if by_chain:

@@ -7,7 +7,6 @@ import os
 from collections.abc import Sequence
 from dataclasses import replace
 from math import inf
-from numbers import Integral
 from pathlib import Path
 from typing import Any
 
@@ -17,6 +16,7 @@ from pymc.pytensorf import resolve_backend_compile_kwargs
 from pymc.sampling.mcmc import assign_step_methods, get_default_tune_steps, instantiate_steppers
 from pymc.step_methods.compound import BlockedStep, CompoundStep
 
+from pmgp.core.numerics.arrays import is_whole
 from pmgp.interface.executors import STALL_LIMIT, Executors, check_executor
 from pmgp.interface.recommendation import Recommendation, recommend
 from pmgp.interface.sampling.address import Address, Folder, folder_of
@@ -296,12 +296,8 @@ def resume(
 def _check_counts(**given: int | None) -> None:
     for name, value in given.items():
         least = 0 if name == "tune" else 1
-        if value is None:
-            continue
-        if isinstance(value, bool) or not isinstance(value, Integral):
-            raise ValueError(f"{name} must be an integer, not {value!r}")
-        if value < least:
-            raise ValueError(f"{name} must be at least {least}, not {value}")
+        if value is not None and not is_whole(value, least):
+            raise ValueError(f"{name} must be an integer of at least {least}, not {value!r}")
 
 
 def _refuse_of_run(options: dict[str, Any]) -> None:

@@ -5,10 +5,10 @@ from __future__ import annotations
 from math import isfinite
 from typing import Any
 
-import numpy as np
 import pymc as pm
 
 from pmgp.core.marginal.calibration import LARGE_SPREAD
+from pmgp.core.numerics.arrays import is_whole
 from pmgp.interface.model.latent_gaussian import LatentGaussianModel, ModelError
 
 
@@ -48,11 +48,9 @@ def latent_of(vars: Any, latent: Any, model: pm.Model, method: str) -> Any:
 def check_settings(latent_moves: int, refresh_every: int | None, transitions: int) -> None:
     """Refuse settings that are out of range."""
     for name, value in (("latent_moves", latent_moves), ("transitions", transitions)):
-        if isinstance(value, bool) or not isinstance(value, int | np.integer) or value < 1:
+        if not is_whole(value):
             raise ValueError(f"{name} must be an integer of at least 1, not {value}")
-    if isinstance(refresh_every, bool) or (
-        refresh_every is not None and (not isinstance(refresh_every, int | np.integer) or refresh_every < 0)
-    ):
+    if refresh_every is not None and not is_whole(refresh_every, 0):
         raise ValueError(f"refresh_every must be an integer and not negative, not {refresh_every}")
 
 
