@@ -68,7 +68,7 @@ def test_vectors_that_a_switch_reverses_are_refused():
 def test_rows_have_the_values_of_each_element():
     with pm.Model() as model:
         pm.DiscreteUniform("lag", 2, 5)
-        pm.Bernoulli("label", 0.05, shape=40)
+        pm.Bernoulli("label", 0.05, shape=400)
     rows = settings_of(model)
     assert len(rows) <= MOST
     assert {2.0, 3.0, 4.0, 5.0} <= set(rows[:, 0])

@@ -423,6 +423,7 @@ def test_the_table_shows_our_figures_beside_the_articles():
     assert row["article"] == "131 (57)"
     assert row["R-hat"] == "█▁"
     pooled = comparison.pooled(cells, 5).iloc[0]
+    assert pooled["ess_sd"] == pytest.approx(deviation)
     assert pooled["per_second"] == pytest.approx(every.mean() / 2.0)
     assert pooled["per_operation"] == pytest.approx(every.mean() / (2.0 * TINY.draws))
 

@@ -217,6 +217,9 @@ def test_times_that_are_a_function_of_data_are_not_the_data():
     assert float(found["mean"][0]) == pytest.approx(f[3] + 0.3, abs=1e-6)
     with pytest.warns(UserWarning, match=r"'year' has a value for each observation: pass its values"):
         assert "mean" not in pmgp.predict(idata, [3.0], model=model, progressbar=False)
+    idata["constant_data"] = xr.DataTree(xr.Dataset({"year": ("row", year + 1.0)}))
+    with pytest.raises(ValueError, match="the model's 'year' has other values than when these draws were made"):
+        pmgp.predict(idata, [3.0], model=model, progressbar=False)
 
 
 def test_a_dimension_may_be_called_sample():

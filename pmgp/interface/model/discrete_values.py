@@ -21,15 +21,13 @@ MOST = 16
 def discrete_values(model: pm.Model, values: Sequence[TensorVariable], initial: np.ndarray) -> np.ndarray:
     """Return rows of values of the discrete elements of theta, in the order of `values`: (k, elements).
 
-    They are drawn from the prior, and chosen so that each element takes as many values as possible in few rows. The
-    prior of an element given the others may exclude a row.
+    They are the initial values plus and minus one, which the prior may exclude, and draws from the prior, if they have
+    a value that no row before has.
     """
     if not len(initial):
         return np.empty((0, 0))
     drawn = _drawn(model, values, int(np.clip(ELEMENTS // len(initial), FEWEST_DRAWS, MOST_DRAWS)))
-    beside = initial + np.array([[1.0], [-1.0]])
-    extremes = [drawn.max(axis=0), drawn.min(axis=0)] if len(drawn) else []
-    return _different(np.array([*extremes, *beside, *drawn]))
+    return _different(np.array([initial + 1.0, initial - 1.0, *drawn]))
 
 
 def _drawn(model: pm.Model, values: Sequence[TensorVariable], draws: int) -> np.ndarray:
