@@ -1,4 +1,4 @@
-"""Gauss-Hermite rules are exact for polynomials and match known expectations."""
+"""Rules are exact for polynomials, or for wide normals, and match known expectations."""
 
 from __future__ import annotations
 
@@ -55,6 +55,16 @@ def test_the_cached_rule_cannot_be_changed():
 )
 def test_expectations_with_closed_forms(function, expected):
     assert_allclose(normal_expectation(function, MEAN, VARIANCE), expected, rtol=1e-7)
+
+
+@pytest.mark.parametrize("deviation", [3.0, 5.0, 20.0])
+def test_expectations_under_a_wide_normal(deviation):
+    mean, variance = np.linspace(0.0, 3.0 * deviation, 25), np.full(25, deviation**2)
+    expected = ndtr(mean / np.sqrt(1.0 + variance))
+    assert_allclose(normal_expectation(ndtr, mean, variance), expected, rtol=0.0, atol=3e-7)
+    assert_allclose(normal_expectation(np.exp, mean, variance), np.exp(mean + variance / 2), rtol=1e-7)
+    nodes, weights = normal_rule(32)
+    assert np.abs(weights @ ndtr(mean + deviation * nodes[:, None]) - expected).max() > 5e-5
 
 
 def test_zero_variance_evaluates_at_the_mean():

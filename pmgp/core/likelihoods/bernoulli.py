@@ -163,12 +163,12 @@ class BernoulliLogit(FactorizingLikelihood):
     def probability(mean: np.ndarray, variance: np.ndarray) -> np.ndarray:
         """Return P(y = 1) for f ~ N(mean, variance).
 
-        It is computed with Gauss-Hermite quadrature. Its nodes are too far apart for a wide normal; there the closed
-        form of the nearest probit link is corrected by the remainder, which is small and short, summed on a grid.
+        It is computed with Gauss-Hermite quadrature. For a wide normal, the closed form of the nearest probit link is
+        corrected by the remainder, which is small and short, summed on a grid.
         """
         mean, variance = np.asarray(mean, dtype=float), np.asarray(variance, dtype=float)
-        probability = normal_expectation(expit, mean, variance)
         wide = variance > WIDE
+        probability = normal_expectation(expit, mean, np.where(wide, 0.0, variance))
         if wide.any():
             probability[wide] = _wide_logit_probability(mean[wide], variance[wide])
         return probability

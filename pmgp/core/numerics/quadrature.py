@@ -1,9 +1,10 @@
-"""Gauss-Hermite rules for expectations under a normal distribution."""
+"""Rules for expectations under a normal distribution."""
 
 from __future__ import annotations
 
 from collections.abc import Callable
 from functools import cache
+from math import ceil
 from typing import NamedTuple
 
 import numpy as np
@@ -15,6 +16,10 @@ from pmgp.core.numerics.compiled.loading import compiled, vectors
 # the variance of the normal that places the nodes, iterations that place them about the last answer still converge.
 RESOLUTION = 0.03
 MOST_NODES = 370
+# The standard deviation beyond which 32 nodes of Gauss-Hermite err by more than 2e-7 for a probit or logit link: by
+# 1e-4 at 3, and by .01 at 10. Nodes that are STEP apart, on the scale of f, err by less than 2e-7. Beyond WIDEST their
+# number remains 869. TAIL standard deviations leave out a mass of 2e-9.
+WIDE, WIDEST, STEP, TAIL = 2.0, 20.0, 1.2, 6.0
 # The number of sites whose values at the nodes stay in the processor's second cache. Longer arrays also go back to the
 # operating system, which clears them again for the next sweep; that is half of the time of a sweep of a million sites.
 SITES = 2048
@@ -47,16 +52,31 @@ def normal_rule(order: int) -> tuple[np.ndarray, np.ndarray]:
     return nodes, weights
 
 
+def wide_rule(deviation: float) -> tuple[np.ndarray, np.ndarray]:
+    """Return equidistant nodes and their weights for functions of a normal variable with a large standard deviation s.
+
+    A function with poles at a distance of pi from the real axis, such as the logistic function, has them at pi / s in
+    units of s. The trapezoidal rule with step h then has an error of exp(-2 pi^2 / (s h)), while that of a
+    Gauss-Hermite rule with a given number of nodes grows fast with s. The nodes reach as far as the mass of exp(f).
+    """
+    deviation = min(deviation, WIDEST)
+    reach = TAIL + deviation
+    nodes = np.linspace(-reach, reach, 2 * ceil(reach * deviation / STEP) + 1)
+    weights = np.exp(-0.5 * np.square(nodes))
+    return nodes, weights / weights.sum()
+
+
 def normal_expectation(
     function: Callable[[np.ndarray], np.ndarray], mean: np.ndarray, variance: np.ndarray, order: int = 32
 ) -> np.ndarray:
     """Return E[function(f)] for f ~ N(mean, variance), for each element.
 
-    `function`: takes and returns an array of shape ``(order, *mean.shape)``; `mean`, `variance`: arrays of the same
-    shape; `order`: number of Gauss-Hermite nodes.
+    `function`: takes and returns an array of shape ``(nodes, *mean.shape)``; `mean`, `variance`: arrays of the same
+    shape; `order`: number of Gauss-Hermite nodes, if all normals are narrow. Where one is wide, nodes are equidistant.
     """
-    nodes, weights = normal_rule(order)
     spread = np.sqrt(variance)
+    widest = float(np.max(spread, initial=0.0))
+    nodes, weights = normal_rule(order) if widest <= WIDE else wide_rule(widest)
     points = mean + spread * nodes.reshape(-1, *([1] * np.ndim(mean)))
     return np.tensordot(weights, function(points), axes=1)
 

@@ -26,8 +26,7 @@ def expectation_over(
     """Return E[function(f)] for independent f ~ N(mean, variance), where only some rows of f matter.
 
     The function takes f of shape (C, nodes, m), and returns (nodes, m, ...). If it depends on one or two rows,
-    Gauss-Hermite rules are used; otherwise 64 points of a Sobol sequence, of which sixteen posterior draws together use
-    1,024.
+    quadrature is used; otherwise 64 points of a Sobol sequence, of which sixteen posterior draws together use 1,024.
     """
     if len(rows) == 1:
         return _over_one(function, mean, variance, rows[0])

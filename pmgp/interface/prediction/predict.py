@@ -78,7 +78,7 @@ def predict(
           also the expected label ``mean`` for `OrdinalProbit`;
         - the expected observation ``mean`` otherwise.
 
-        They are computed in closed form for a probit link, and otherwise by Gauss-Hermite quadrature; if the variable
+        They are computed in closed form for a probit link, and otherwise by quadrature; if the variable
         depends on more than two latent vectors, with points of a Sobol sequence, different ones for each draw. With
         several observed variables, these names are prefixed with the variable's name and an underscore.
 
