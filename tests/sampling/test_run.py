@@ -425,6 +425,8 @@ def test_other_versions_are_named(probit_model, step, stored, monkeypatch, caplo
         ({"flush_every": float("nan")}, "flush_every must be"),
         ({"return_inferencedata": False}, "return_inferencedata cannot be given"),
         ({"ess": 10, "callback": print}, "callback cannot be given together with ess"),
+        ({"initvals": {"nothing": 1.0}}, "initvals has 'nothing', which the model does not have"),
+        ({"initvals": [{"variance": 1.0}, {"nothing": 1.0}]}, "initvals has 'nothing', .* free variables: .*variance"),
     ],
 )
 def test_settings_out_of_range_are_refused(sample, settings, words):

@@ -490,6 +490,8 @@ BAD_SETTINGS = [
     ({"proposal": "nuts"}, "unknown proposal 'nuts'; known are"),
     ({"proposal": ManifoldLangevin()}, r"proposal may .* ManifoldLangevin.* needs a metric"),
     ({"transitions": 0}, "transitions must be an integer of at least 1, not 0"),
+    ({"delayed_acceptance": "no"}, "delayed_acceptance must be True or False, not 'no'"),
+    ({"latent": ["f", "f"]}, "latent names 'f' twice"),
     ({"transitions": 2, "delayed_acceptance": False}, "delayed_acceptance=False needs transitions=1"),
     ({"latent_moves": 0}, "latent_moves .* not 0"),
     ({"refresh_every": -2}, "refresh_every .*-2"),

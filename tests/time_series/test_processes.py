@@ -304,6 +304,8 @@ def test_other_kernels_are_refused_in_words(build, words):
 def test_times_that_are_not_finite_are_refused_at_once_and_after_new_data():
     with pytest.raises(ModelError, match="1 of 3 times are not finite"):
         on(np.array([1.0, np.nan, 2.0]), KERNELS["1/2"])
+    with pytest.raises(ModelError, match="one time at least"):
+        pmgp.gp.Markov(cov_func=COV.Matern12(1, 1.0)).prior("f", X=[])
     with pm.Model() as model:
         t = pm.Data("t", np.arange(4.0))
         f = pmgp.gp.Markov(cov_func=COV.Matern12(1, pm.HalfNormal("l"))).prior("f", X=t)

@@ -127,16 +127,13 @@ class Lattice:
     border: int = 0
 
     def __post_init__(self) -> None:
-        spacing = np.broadcast_to(np.asarray(self.spacing, dtype=float), 2)
         if np.shape(self.shape) != (2,) or not all(is_whole(number) for number in self.shape):
             raise ValueError(
                 f"a lattice needs two whole numbers of cells, one row and one column at least, not {self.shape}"
             )
         if not is_whole(self.border, 0):
             raise ValueError(f"the border must be a number of cells, 0 or more, not {self.border}")
-        if not (np.isfinite(spacing).all() and (spacing > 0.0).all()):
-            raise ValueError(f"spacing must be positive, not {self.spacing!r}")
-        object.__setattr__(self, "spacing", spacing)
+        object.__setattr__(self, "spacing", _sides(self.spacing))
 
     @classmethod
     def around(cls, points: Any, spacing: Any, border: float) -> Lattice:
@@ -153,7 +150,8 @@ class Lattice:
         Raises
         ------
         ValueError
-            For points that are masked, not finite, or without two coordinates, and for a negative border.
+            If there are no points, or if some are masked, not finite, or without two coordinates; for a border that is
+            negative or not finite, and a spacing that is not positive and finite.
 
         Examples
         --------
@@ -162,9 +160,11 @@ class Lattice:
         >>> pmgp.gp.Lattice.around(points, spacing=0.5, border=3.0).border
         6
         """
-        points, spacing = _points(points), np.broadcast_to(np.asarray(spacing, dtype=float), 2)
-        if not border >= 0.0:
-            raise ValueError(f"border must be 0 or more, not {border}")
+        points, spacing = _points(points), _sides(spacing)
+        if not len(points):
+            raise ValueError("a lattice around points needs one point at least")
+        if not 0.0 <= border < np.inf:
+            raise ValueError(f"border must be 0 or more, and finite, not {border}")
         low, high = points.min(axis=0), points.max(axis=0)
         cells = np.maximum(np.ceil((high - low) / spacing), 1.0)
         origin = 0.5 * (low + high - cells * spacing)
@@ -271,6 +271,14 @@ class Lattice:
             )
         place = place.astype(int)
         return np.bincount(place[:, 0] * self.extended[1] + place[:, 1], minlength=self.size)
+
+
+def _sides(spacing: Any) -> np.ndarray:
+    """Return the two sides of a cell."""
+    sides = np.asarray(spacing, dtype=float)
+    if sides.shape not in ((), (2,)) or not (np.isfinite(sides) & (sides > 0.0)).all():
+        raise ValueError(f"spacing must be one or two positive numbers, not {spacing!r}")
+    return np.broadcast_to(sides, 2)
 
 
 def _points(points: Any) -> np.ndarray:

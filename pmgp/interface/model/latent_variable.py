@@ -55,7 +55,7 @@ def find_latents(
     Raises
     ------
     ModelError
-        If there is none, `latent` names another variable, or one depends on another.
+        If there is none, `latent` names another variable or one twice, or one depends on another.
 
     Examples
     --------
@@ -68,6 +68,9 @@ def find_latents(
     if latent is not None and not isinstance(latent, list | tuple):
         return [_named(model, latent)]
     found = _candidates(model) or _pieces(model) if latent is None else [_named(model, one) for one in latent]
+    twice = [rv.name for position, rv in enumerate(found) if rv in found[:position]]
+    if twice:
+        raise ModelError(f"latent names {twice[0]!r} twice: name each latent variable once")
     dense = [rv.name for rv in found if _made_by(rv, MvNormalRV) and not is_correlated(rv)]
     if dense and len(dense) < len(found):
         others = [rv.name for rv in found if rv.name not in dense]

@@ -111,7 +111,7 @@ class Markov:
         Raises
         ------
         ModelError
-            If times are not finite, or X has several columns.
+            If there are no times, if some are not finite, or if X has several columns.
         """
         moments = self._mean_and_times(X)
         f = _registered(MarkovProcessRV(self._kinds), [*moments, *self._parameters], name, kwargs)
@@ -138,7 +138,7 @@ class Markov:
         Raises
         ------
         ModelError
-            If there is no prior yet, times are not finite, or Xnew has several columns.
+            If there is no prior yet, there are no times, some are not finite, or Xnew has several columns.
 
         Examples
         --------
@@ -280,6 +280,8 @@ def _times(X: Any) -> TensorVariable:
         raise ModelError(f"times must be a vector or a matrix with one column, not of shape {given.type.shape}")
     known = X.get_value() if isinstance(X, SharedVariable) else X.data if isinstance(X, ConstantVariable) else X
     if not isinstance(known, TensorVariable):
+        if not np.size(known):
+            raise ModelError("a process in time needs one time at least, and none is given")
         wrong = ~np.isfinite(np.asarray(known, dtype=float))
         if wrong.any():
             raise ModelError(f"{np.count_nonzero(wrong)} of {wrong.size} times are not finite")

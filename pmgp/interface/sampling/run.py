@@ -155,6 +155,7 @@ def sample(
     _check(draws, ess, max_draws, flush_every, options)
     check_executor(executor, stall_limit, flush_every)
     model = pm.modelcontext(model)
+    _check_initvals(model, options.get("initvals"))
     if chain_method != "parallel":
         _check_vectorized(chain_method, {"cores": cores, "ess": ess, "out": out, "executor": executor})
         tuned = PseudoMarginal.default_tune_steps if tune is None else int(tune)
@@ -320,6 +321,17 @@ def _check(draws: int, ess: Any, max_draws: int | None, flush_every: float, opti
         raise ValueError(f"{refused[0]} cannot be given here; use pymc.sample(step=...) instead")
     if ess is not None and "callback" in options:
         raise ValueError("callback cannot be given together with ess, which calls pymc.sample several times")
+
+
+def _check_initvals(model: pm.Model, initvals: Any) -> None:
+    """Refuse initial values of variables that the model does not have."""
+    known = {*model.named_vars, *(value.name for value in model.value_vars)}
+    for values in initvals if isinstance(initvals, list | tuple) else [initvals]:
+        names = [getattr(variable, "name", variable) for variable in values or ()]
+        foreign = [name for name in names if name not in known]
+        if foreign:
+            free = ", ".join(rv.name for rv in model.free_RVs)
+            raise ValueError(f"initvals has {foreign[0]!r}, which the model does not have; its free variables: {free}")
 
 
 def _check_vectorized(chain_method: str, given: dict[str, Any]) -> None:

@@ -197,7 +197,7 @@ class PseudoMarginal(EvidenceProgress, GaussianProcessStep):
         backend: Matrices | str = "numpy",
         **others: Unpack[PyMCArguments],
     ) -> None:
-        check_settings(latent_moves, refresh_every, transitions)
+        check_settings(latent_moves, refresh_every, transitions, delayed_acceptance)
         self._matrices = matrices_of(backend)
         super().__init__(vars, latent=latent, **others)
         if (found := self.latent_model.latent_vector.in_words()) is not None:

@@ -5,6 +5,7 @@ from __future__ import annotations
 from math import isfinite
 from typing import Any
 
+import numpy as np
 import pymc as pm
 
 from pmgp.core.marginal.calibration import LARGE_SPREAD
@@ -45,13 +46,15 @@ def latent_of(vars: Any, latent: Any, model: pm.Model, method: str) -> Any:
     raise ModelError(f"{method} updates latent vectors, but was given {names} (latent={latent}); leave one of them out")
 
 
-def check_settings(latent_moves: int, refresh_every: int | None, transitions: int) -> None:
+def check_settings(latent_moves: int, refresh_every: int | None, transitions: int, delayed_acceptance: bool) -> None:
     """Refuse settings that are out of range."""
+    if not isinstance(delayed_acceptance, bool | np.bool):
+        raise ValueError(f"delayed_acceptance must be True or False, not {delayed_acceptance!r}")
     for name, value in (("latent_moves", latent_moves), ("transitions", transitions)):
         if not is_whole(value):
-            raise ValueError(f"{name} must be an integer of at least 1, not {value}")
+            raise ValueError(f"{name} must be an integer of at least 1, not {value!r}")
     if refresh_every is not None and not is_whole(refresh_every, 0):
-        raise ValueError(f"refresh_every must be an integer and not negative, not {refresh_every}")
+        raise ValueError(f"refresh_every must be an integer and not negative, not {refresh_every!r}")
 
 
 def moved_values(vars: Any, model: pm.Model, parts: LatentGaussianModel) -> list[Any]:
