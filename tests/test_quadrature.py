@@ -61,10 +61,16 @@ def test_expectations_with_closed_forms(function, expected):
 def test_expectations_under_a_wide_normal(deviation):
     mean, variance = np.linspace(0.0, 3.0 * deviation, 25), np.full(25, deviation**2)
     expected = ndtr(mean / np.sqrt(1.0 + variance))
-    assert_allclose(normal_expectation(ndtr, mean, variance), expected, rtol=0.0, atol=3e-7)
+    assert_allclose(normal_expectation(ndtr, mean, variance), expected, rtol=0.0, atol=1e-6)
     assert_allclose(normal_expectation(np.exp, mean, variance), np.exp(mean + variance / 2), rtol=1e-7)
     nodes, weights = normal_rule(32)
     assert np.abs(weights @ ndtr(mean + deviation * nodes[:, None]) - expected).max() > 5e-5
+
+
+def test_certain_probabilities_do_not_exceed_one():
+    variances = np.linspace(0.0, 400.0, 200)
+    ones = [normal_expectation(np.ones_like, np.zeros(3), np.full(3, variance)) for variance in variances]
+    assert (np.array(ones) == 1.0).all()
 
 
 def test_zero_variance_evaluates_at_the_mean():

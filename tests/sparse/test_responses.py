@@ -9,7 +9,6 @@ import pytest
 from scipy.stats import norm
 
 import pmgp
-from pmgp.core.numerics.quadrature import normal_rule
 from tests.sparse.problems import COUNTS, LABELS, X, gaussian, hyperparameters, probit, sparse, sparse_gaussian
 from tests.sparse.test_sites import classes
 
@@ -81,9 +80,20 @@ def test_a_probability_that_rounds_to_one_leaves_a_finite_log_loss(link, v):
 def test_counts_have_their_mean():
     model, process = sparse(X[::3])
     *_, predicted, latent = drawn(model, process, number=1)
-    nodes, weights = normal_rule(32)
-    f = latent["latent_mean"].to_numpy() + np.sqrt(latent["latent_variance"].to_numpy()) * nodes[:, None]
-    np.testing.assert_allclose(predicted["mean"], weights @ np.exp(f), rtol=1e-10)
+    expected = np.exp(latent["latent_mean"] + latent["latent_variance"] / 2)
+    np.testing.assert_allclose(predicted["mean"], expected, rtol=1e-9)
+
+
+@pytest.mark.full
+@pytest.mark.parametrize("variance", [1.0, 100.0])
+def test_general_likelihoods_have_their_mean_for_any_variance(variance):
+    with pm.Model() as model:
+        process = pmgp.gp.Sparse(cov_func=variance * pm.gp.cov.Matern52(1, ls=pm.LogNormal("lengthscale", 0.0, 0.5)))
+        f = process.prior("f", X=X, Xu=X[::3])
+        process.observe("y", f, dist=lambda f: pm.Binomial.dist(4, pm.math.invprobit(f)), observed=COUNTS.clip(max=4))
+    *_, predicted, latent = drawn(model, process, number=1)
+    expected = 4.0 * norm.cdf(latent["latent_mean"] / np.sqrt(1.0 + latent["latent_variance"]))
+    np.testing.assert_allclose(predicted["mean"], expected, atol=4e-6)
 
 
 @pytest.mark.full

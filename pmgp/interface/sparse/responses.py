@@ -19,15 +19,13 @@ from pytensor.graph.replace import vectorize_graph
 from pytensor.graph.traversal import ancestors
 from pytensor.tensor.variable import TensorVariable
 
-from pmgp.core.numerics.quadrature import normal_rule
+from pmgp.core.numerics.quadrature import NARROWEST, STEP, TAIL, WIDEST
 from pmgp.interface.distributions.records import Expected, record_of
 from pmgp.interface.distributions.robust_max import RobustMaxRV
 from pmgp.interface.sparse.draws import at_draws
 from pmgp.interface.sparse.likelihood import LatentLikelihood
 from pmgp.interface.sparse.marginals import Marginals
 
-# Nodes where there is no closed form, as for predictions of other models.
-ORDER = 32
 LATENT = ("latent_mean", "square", "latent_variance")
 
 
@@ -148,11 +146,22 @@ def _response(name: str, expected: Expected, rv: TensorVariable, f: TensorVariab
     first, *rest = rv.owner.op.dist_params(rv.owner)
     if expected.under_normal is not None and first is f and f not in set(ancestors(rest)):
         return _in_closed_form(name, expected.under_normal, rv, moments)
-    nodes, weights = normal_rule(ORDER)
+    nodes, weights = _rule(moments.variance)
     given_f = expected.given_f(first, *rest) if expected.given_f is not None else _mean(rv)
-    points = moments.mean + pt.sqrt(moments.variance) * nodes.reshape(-1, *([1] * f.ndim))
-    average = pt.tensordot(weights, vectorize_graph(given_f, {f: points}), axes=1)
+    points = moments.mean + pt.sqrt(moments.variance) * nodes.reshape((-1, *([1] * f.ndim)))
+    values = vectorize_graph(given_f, {f: points})
+    # Rounding must not leave a probability above one.
+    average = pt.clip(pt.tensordot(weights, values, axes=1), values.min(axis=0), values.max(axis=0))
     return Response(name, [average], np.asarray)
+
+
+def _rule(variance: TensorVariable) -> tuple[TensorVariable, TensorVariable]:
+    """Return the equidistant rule for predictions of other models, with as many nodes as the largest variance needs."""
+    deviation = pt.clip(pt.sqrt(variance.max()), NARROWEST, WIDEST)
+    reach = TAIL + deviation
+    each_side = pt.ceil(reach * deviation / STEP)
+    nodes = pt.arange(-each_side, each_side + 1.0) * (reach / each_side)
+    return nodes, pt.special.softmax(-0.5 * pt.square(nodes), axis=0)
 
 
 def _in_closed_form(
