@@ -242,3 +242,12 @@ def test_models_that_have_no_such_systems_are_refused():
     noiseless, _ = regression(noise=False)
     with pytest.raises(pmgp.ModelError, match="the observations have no noise"):
         pmgp.predict(ONE, XNEW, model=noiseless, solver="iterative", **QUIETLY)
+
+
+def test_noise_of_each_observation_asks_for_a_latent_process():
+    with pm.Model() as model:
+        gp = pm.gp.Marginal(cov_func=pm.gp.cov.Matern52(2, ls=pm.LogNormal("lengthscale", 0.0, 1.0)))
+        gp.marginal_likelihood("y", X[:9], Y[:9], sigma=np.linspace(0.1, 0.3, 9))
+    words = r'\(9,\) has a value for each of the 9 old inputs; the deviations .* pm\.Normal\("y", f, deviations'
+    with pytest.raises(pmgp.ModelError, match=words):
+        pmgp.predict(ONE, XNEW, model=model, **QUIETLY)

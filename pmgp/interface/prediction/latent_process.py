@@ -47,6 +47,9 @@ class LatentProcess:
     `known` processes has this covariance; without any, the graphs are searched for the inputs.
     """
 
+    # What to do if other arrays than the inputs have a value for each of them.
+    _remedy = f"build it with pm.gp.Latent(...).prior(..., X=X), and {ASK}"
+
     def __init__(
         self,
         f: TensorVariable,
@@ -123,7 +126,7 @@ class LatentProcess:
         except NotPointwiseError as error:
             raise ModelError(
                 f"the mean or the covariance of {self._f.name!r} is not a function of inputs alone: {error}; "
-                f"build it with pm.gp.Latent(...).prior(..., X=X), and {ASK}"
+                f"{self._remedy}"
             ) from error
         # Cloning copies random variables too, and copies are drawn from the prior.
         values = dict(zip(self.theta, self._values, strict=True))

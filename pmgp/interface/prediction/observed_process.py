@@ -34,6 +34,12 @@ class ObservedProcess(LatentProcess):
     With `solver`, linear systems are solved iteratively, and otherwise with a Cholesky factorization.
     """
 
+    _remedy = (
+        "the deviations of noise that each observation has can be given with a latent process, which is integrated out "
+        'as well: f = pm.gp.Latent(...).prior("f", X=X, reparameterize=False) and pm.Normal("y", f, deviations, '
+        "observed=y)"
+    )
+
     def __init__(
         self,
         observed: TensorVariable,
