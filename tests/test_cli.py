@@ -35,6 +35,7 @@ from tests.synthetic_posterior import FEATURES, make_posterior
 FILES = {"posterior.nc", "summary.csv", "run.json", "report.html"}
 CHAIN_PLOTS = {"trace.png", "rank.png", "autocorrelation.png", "rhat.png", "lengthscale.png"}
 TEST_FILES = {"predictions.csv", "calibration.png"}
+BOTH = {"predictions.csv", "new_predictions.csv"}
 
 
 def invoke(*arguments):
@@ -87,6 +88,15 @@ def finished(csv, tmp_path_factory):
     return out, result.output
 
 
+def assert_predicted_alike(out, size):
+    """The test part is predicted as the same rows of a file that is predicted."""
+    table, new = pd.read_csv(out / "predictions.csv"), pd.read_csv(out / "new_predictions.csv")
+    assert list(new["row"]) == list(range(size))
+    left_out = ["label", "log_density", "probability_below", "probability_up_to"]
+    assert list(new) == [name for name in table if name not in left_out]
+    pd.testing.assert_frame_equal(new.loc[table["row"]].reset_index(drop=True), table[list(new)])
+
+
 def test_a_run_leaves_all_its_files(finished):
     out, _ = finished
     assert {path.name for path in out.iterdir()} == FILES | CHAIN_PLOTS | TEST_FILES | {STORE}
@@ -136,6 +146,7 @@ def test_the_record_repeats_the_run(finished, csv):
         "time": None,
         "horizon": 0,
         "missing": None,
+        "predict": None,
         "workers": None,
         "cluster": None,
         "out": str(out),
@@ -588,6 +599,13 @@ def test_a_run_goes_on_where_it_was_interrupted(finished, csv, tmp_path, monkeyp
     ):
         for name, values in expected["posterior"].data_vars.items():
             np.testing.assert_array_equal(resumed["posterior"][name], values)
+    # Rows may be predicted later, with columns in another order and no label.
+    rows = pd.read_csv(csv)[["c", "b", "a"]]
+    rows.to_csv(tmp_path / "rows.csv", index=False)
+    result = invoke(*command, "--resume", "--predict", tmp_path / "rows.csv")
+    assert result.exit_code == 0, result.output
+    assert "60, predicted in new_predictions.csv" in result.output
+    assert_predicted_alike(out, size=60)
     refused = invoke(*command, "--resume", "--tune", 100)
     assert "was begun with --tune 150, and not with --tune 100" in " ".join(refused.output.split())
     refused = invoke(*command, "--resume", "--kernel", "ard")
@@ -608,13 +626,14 @@ def test_data_are_not_replaced_by_results(settings, csv):
     data = settings.out / "predictions.csv"
     settings.out.mkdir()
     data.write_text(csv.read_text())
-    with pytest.raises(RunError, match="would be overwritten by the results"):
-        check_folder(replace(settings, data=str(data), overwrite=True))
+    for given in ("data", "predict"):
+        with pytest.raises(RunError, match="would be overwritten by the results"):
+            check_folder(replace(settings, **{given: str(data)}, overwrite=True))
 
 
 def test_every_file_that_a_run_writes_is_known():
     others = {"counts.png", "categories.png", "classes.png", "measurements.png", "trend.csv", "trend.png"}
-    assert FILES | CHAIN_PLOTS | TEST_FILES | others == set(RESULTS)
+    assert FILES | CHAIN_PLOTS | TEST_FILES | BOTH | others == set(RESULTS)
 
 
 # Options of a file.
@@ -767,7 +786,22 @@ def counted(counts_csv, tmp_path_factory):
     out = tmp_path_factory.mktemp("runs") / "calls"
     result = sketched(
         *("run", counts_csv, "--no-header", "--likelihood", "poisson", "--exposure", "x3", "--draws", 40),
-        *("--tune", 80, "--chains", 2, "--cores", 1, "--importance-samples", 16, "--test-fraction", 0.3, "--out", out),
+        *(
+            "--tune",
+            80,
+            "--chains",
+            2,
+            "--cores",
+            1,
+            "--importance-samples",
+            16,
+            "--test-fraction",
+            0.3,
+            "--out",
+            out,
+            "--predict",
+            counts_csv,
+        ),
     )
     assert result.exit_code == 0, result.output
     return out, result.output
@@ -813,7 +847,8 @@ def test_counts_are_scored_beside_a_constant_rate(counted, counts_csv):
 @pytest.mark.full
 def test_counts_have_their_picture_and_report(counted):
     out, _ = counted
-    assert {path.name for path in out.iterdir()} == FILES | CHAIN_PLOTS | {"predictions.csv", "counts.png", STORE}
+    assert_predicted_alike(out, size=50)
+    assert {path.name for path in out.iterdir()} == FILES | CHAIN_PLOTS | BOTH | {"counts.png", STORE}
     page = (out / "report.html").read_text()
     assert "Predicted and observed counts" in page
     assert "calls: Gaussian process Poisson regression" in page
@@ -837,7 +872,22 @@ def ordered(ordered_csv, tmp_path_factory):
     out = tmp_path_factory.mktemp("runs") / "grades"
     result = sketched(
         *("run", ordered_csv, "--likelihood", "ordinal", "--order", "low,medium,high", "--draws", 20),
-        *("--tune", 30, "--chains", 2, "--cores", 1, "--importance-samples", 16, "--test-fraction", 0.3, "--out", out),
+        *(
+            "--tune",
+            30,
+            "--chains",
+            2,
+            "--cores",
+            1,
+            "--importance-samples",
+            16,
+            "--test-fraction",
+            0.3,
+            "--out",
+            out,
+            "--predict",
+            ordered_csv,
+        ),
     )
     assert result.exit_code == 0, result.output
     return out, result.output
@@ -864,7 +914,8 @@ def test_ordered_categories_are_predicted_by_their_names(ordered, ordered_csv):
 @pytest.mark.full
 def test_ordered_categories_have_their_picture_and_report(ordered):
     out, _ = ordered
-    assert {path.name for path in out.iterdir()} == FILES | CHAIN_PLOTS | {"predictions.csv", "categories.png", STORE}
+    assert_predicted_alike(out, size=60)
+    assert {path.name for path in out.iterdir()} == FILES | CHAIN_PLOTS | BOTH | {"categories.png", STORE}
     assert re.search(r"low \(\d+\) &lt; medium \(\d+\) &lt; high \(\d+\)", (out / "report.html").read_text())
     assert "--order low,medium,high" in (out / "report.html").read_text()
 
@@ -886,7 +937,7 @@ def classified(classes_csv, tmp_path_factory):
     out = tmp_path_factory.mktemp("runs") / "trees"
     result = sketched(
         *("run", classes_csv, "--likelihood", "multinomial", "--draws", 20, "--tune", 30, "--chains", 2, "--cores", 1),
-        *("--importance-samples", 16, "--test-fraction", 0.3, "--out", out),
+        *("--importance-samples", 16, "--test-fraction", 0.3, "--out", out, "--predict", classes_csv),
     )
     assert result.exit_code == 0, result.output
     return out, result.output
@@ -926,7 +977,8 @@ def test_classes_are_scored_beside_their_frequencies(classified):
 @pytest.mark.full
 def test_classes_have_their_picture_and_report(classified):
     out, _ = classified
-    assert {path.name for path in out.iterdir()} == FILES | CHAIN_PLOTS | {"predictions.csv", "classes.png", STORE}
+    assert_predicted_alike(out, size=60)
+    assert {path.name for path in out.iterdir()} == FILES | CHAIN_PLOTS | BOTH | {"classes.png", STORE}
     page = (out / "report.html").read_text()
     assert "Predicted classes of the test part" in page
     assert "trees: Gaussian process classification of several classes" in page

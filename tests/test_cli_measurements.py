@@ -19,6 +19,7 @@ from pmgp.app.report import html
 from pmgp.app.settings import Settings
 from pmgp.interface import sampling
 from pmgp.interface.sampling import weighted
+from tests.test_cli import assert_predicted_alike
 
 N = 100
 COLUMNS = ["row", "label", "mean", "sd", "low", "high", "log_density", "latent_mean", "latent_sd"]
@@ -48,7 +49,8 @@ def finished(csv, out, *options):
 
 @pytest.fixture(scope="module")
 def drawn(csv, tmp_path_factory):
-    return finished(csv, tmp_path_factory.mktemp("runs") / "drawn", "--draws", 200, "--chains", 2)
+    out = tmp_path_factory.mktemp("runs") / "drawn"
+    return finished(csv, out, "--draws", 200, "--chains", 2, "--predict", csv)
 
 
 @pytest.fixture(scope="module")
@@ -73,7 +75,8 @@ def test_predictions_are_scored_and_as_good_as_the_noise_allows(kind, csv, reque
 
 def test_hyperparameters_are_drawn_where_that_is_affordable(drawn):
     out, output = drawn
-    assert {path.name for path in out.iterdir()} == FILES | {"lengthscale.png"}
+    assert {path.name for path in out.iterdir()} == FILES | {"lengthscale.png", "new_predictions.csv"}
+    assert_predicted_alike(out, size=N)
     with xr.open_datatree(out / "posterior.nc", engine="h5netcdf") as idata:
         assert idata["posterior"].sizes["draw"] >= 400
         assert 1.0 < float(idata["posterior"]["noise"].mean()) < 3.0

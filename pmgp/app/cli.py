@@ -104,6 +104,13 @@ def run(
             "its column (the most frequent value of a category)."
         ),
     ] = "refuse",
+    predict: Annotated[
+        str | None,
+        of_file(
+            metavar="FILE.csv",
+            help="Rows to predict, with the same feature columns; other columns, such as a label, are not read.",
+        ),
+    ] = None,
     likelihood: Annotated[
         Literal["probit", "logit", "poisson", "ordinal", "multinomial", "normal"],
         of_model(
@@ -230,6 +237,9 @@ def run(
     With --time the process runs in time: bands over time, and a forecast
     (--horizon), in trend.csv and in the report. It is exact however many points
     there are, and takes time in proportion to them.
+
+    With --predict the rows of another file, which need no label, are predicted
+    too, in new_predictions.csv. --test-fraction 0 learns from all points first.
 
     Writes report.html, which shows everything and needs no other file,
     posterior.nc (all draws as NetCDF: xarray.open_datatree), summary.csv,

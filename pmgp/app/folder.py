@@ -17,6 +17,9 @@ if TYPE_CHECKING:
 RUN = "run.json"
 """Name of the file with the settings of a run; at the end it gets figures as well."""
 
+NEW = "new_predictions.csv"
+"""Name of the file with the predictions of rows without labels."""
+
 PICTURES = (
     *("calibration", "categories", "classes", "counts", "measurements", "trend"),
     *("trace", "rank", "autocorrelation", "rhat", "lengthscale"),
@@ -24,7 +27,7 @@ PICTURES = (
 """Names of all pictures that a run may draw."""
 
 RESULTS = (
-    *("report.html", RUN, "posterior.nc", "summary.csv", "predictions.csv", "trend.csv"),
+    *("report.html", RUN, "posterior.nc", "summary.csv", "predictions.csv", NEW, "trend.csv"),
     *(f"{picture}.png" for picture in PICTURES),
 )
 """Names of all files that a run may write; it never changes other files."""
@@ -61,8 +64,9 @@ def local(folder: Folder) -> Iterator[Path]:
 def check_folder(settings: Settings) -> None:
     """Refuse a folder that holds results or an interrupted run, unless they are to be replaced or continued."""
     found = _existing(settings.out)
-    if Path(settings.data).resolve() in [path.resolve() for path in found if isinstance(path, Path)]:
-        raise RunError(f"{settings.data} would be overwritten by the results; choose another folder with --out")
+    for given in (settings.data, settings.predict):
+        if given is not None and Path(given).resolve() in [path.resolve() for path in found if isinstance(path, Path)]:
+            raise RunError(f"{given} would be overwritten by the results; choose another folder with --out")
     if settings.resume:
         if not (settings.out / STORE).is_dir():
             raise RunError(

@@ -19,11 +19,12 @@ if TYPE_CHECKING:
 class Outcome:
     """Draws, predictions, scores and cost of a run.
 
-    ``predictions`` has one row for each test point; without a test part it is None, and ``scores`` is empty.
-    ``verdict`` says whether the draws are reliable, as in the log of sampling.
-    ``seconds`` are wall-clock times of the parts of the run. ``diagnosis`` describes the effect of the inducing inputs
-    on the posterior and says how many would be enough; it is None for an exact chain. ``trend`` has one row for each
-    time of a process in time. ``drawn`` describes draws that were made without a chain; it is None for chains.
+    ``predictions`` has one row for each test point; without a test part it is None, and ``scores`` is empty. ``new``
+    are predictions of rows without labels, or None. ``verdict`` says whether the draws are reliable, as in the log of
+    sampling. ``seconds`` are wall-clock times of the parts of the run. ``diagnosis`` describes the effect of the
+    inducing inputs on the posterior and says how many would be enough; it is None for an exact chain. ``trend`` has one
+    row for each time of a process in time. ``drawn`` describes draws that were made without a chain; it is None for
+    chains.
     """
 
     problem: Problem
@@ -35,6 +36,7 @@ class Outcome:
     seconds: dict[str, float]
     verdict: Report
     diagnosis: str | None = None
+    new: pd.DataFrame | None = None
     trend: pd.DataFrame | None = None
     drawn: Drawn | None = None
 

@@ -9,23 +9,32 @@ from numpy.typing import NDArray
 
 from pmgp.app.settings import RunError, Settings
 from pmgp.app.tasks import TASKS, Inducing, Problem, Task
-from pmgp.datasets import Dataset, Standardizer, load, read_csv, train_test_split
+from pmgp.datasets import Dataset, Standardizer, load, read_csv, read_new_rows, train_test_split
 
 
 def prepare(settings: Settings) -> Problem:
     """Load and split the data, standardize on the training part only, and build the model."""
     task = TASKS[settings.likelihood]
     dataset = _load(settings, task)
+    new = _new_rows(settings, dataset)
     in_time = settings.time is not None
     if in_time:
         train, test = _divided_in_time(dataset, settings.test_fraction)
     else:
         train, test = train_test_split(dataset, settings.test_fraction, settings.seed)
     standardizer = Standardizer.fit(train.X, train.categories)
-    X_train, X_test = standardizer.transform(train.X), standardizer.transform(test.X)
+    X_train = standardizer.transform(train.X)
     inducing = None if in_time or task.kind == "measurements" else _inducing(settings, X_train)
     model = task.model(X_train, train, settings, inducing)
-    return Problem(settings, task, dataset, train, test, X_train, X_test, inducing, model, standardizer)
+    return Problem(settings, task, dataset, train, test, new, X_train, inducing, model, standardizer)
+
+
+def _new_rows(settings: Settings, dataset: Dataset) -> Dataset | None:
+    if settings.predict is None:
+        return None
+    return read_new_rows(
+        settings.predict, dataset, exposure=settings.exposure, header=settings.header, missing=settings.missing
+    )
 
 
 def _divided_in_time(dataset: Dataset, test_fraction: float) -> tuple[Dataset, Dataset]:

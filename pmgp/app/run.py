@@ -43,9 +43,10 @@ def execute(settings: Settings, console: Console) -> Outcome:
         # Drawing takes long, so the draws are written first, and remain if something fails later.
         report.save_posterior(idata, folder)
         predictions, scores = predict(problem, idata)
+        new = None if problem.new is None else problem.task.predict(problem, idata, problem.new)
         course = trend(problem, idata)
         seconds = {"sampling": sampled - start, "prediction": time.perf_counter() - sampled}
-        outcome = replace(measure(problem, idata, predictions, scores, seconds, drawn), trend=course)
+        outcome = replace(measure(problem, idata, predictions, scores, seconds, drawn), new=new, trend=course)
         report.print_outcome(console, outcome)
         report.write(outcome, folder)
     console.print(f"\nreport: {settings.out / 'report.html'}", markup=False, soft_wrap=True)
@@ -149,7 +150,7 @@ def predict(problem: Problem, idata: xr.DataTree) -> tuple[pd.DataFrame | None, 
     """Predict the test points and score the predictions; return None and no scores without test points."""
     if not problem.test.n:
         return None, Scores({}, {})
-    table = problem.task.predict(problem, idata)
+    table = problem.task.predict(problem, idata, problem.test)
     return table, problem.task.score(problem, table)
 
 

@@ -13,11 +13,11 @@ from pmgp.datasets.csv_columns import join_names
 if TYPE_CHECKING:
     from pmgp.interface.sampling import Folder
 
-OF_FILES = ("label", "header", "features", "drop", "order", "exposure", "time", "horizon", "missing")
+OF_FILES = ("label", "header", "features", "drop", "order", "exposure", "time", "horizon", "missing", "predict")
 """Options that are only for files."""
 NO_SETTINGS = ("data", "out", "overwrite", "resume")
 """Options that do not change the results."""
-MAY_CHANGE = ("draws", "cores", "workers", "cluster", "horizon")
+MAY_CHANGE = ("draws", "cores", "workers", "cluster", "horizon", "predict")
 """Options that a run may be resumed with, whatever they were at its beginning."""
 
 
@@ -33,8 +33,8 @@ class Settings:
     the default. ``header`` is None if it follows from the file, ``missing`` is None if missing cells are refused, and
     ``importance_samples`` is None if the step method chooses the number. ``sparse`` is the number of inducing inputs, 0
     for none, or None if it follows from the number of points. ``time`` names the column of times, and ``horizon`` is
-    the number of later times to forecast. ``workers`` and ``cluster`` say which workers run the chains; see
-    `executor_of`. ``resume`` continues the run in the folder.
+    the number of later times to forecast. ``predict`` is a file of further rows to predict. ``workers`` and ``cluster``
+    say which workers run the chains; see `executor_of`. ``resume`` continues the run in the folder.
     """
 
     data: str
@@ -48,6 +48,7 @@ class Settings:
     time: str | None = None
     horizon: int = 0
     missing: Literal["drop", "median"] | None = None
+    predict: str | None = None
     kernel: str = "rbf"
     likelihood: str = "probit"
     approximation: str = "ep"

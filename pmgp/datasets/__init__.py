@@ -6,7 +6,18 @@ May import: nothing else of the package.
 from pmgp.datasets.dataset import Category, Dataset, DatasetError
 from pmgp.datasets.from_csv import read_csv
 from pmgp.datasets.load import available, load
+from pmgp.datasets.new_rows import read_new_rows
 from pmgp.datasets.split import train_test_split
 from pmgp.datasets.standardize import Standardizer
 
-__all__ = ["Category", "Dataset", "DatasetError", "Standardizer", "available", "load", "read_csv", "train_test_split"]
+__all__ = [
+    "Category",
+    "Dataset",
+    "DatasetError",
+    "Standardizer",
+    "available",
+    "load",
+    "read_csv",
+    "read_new_rows",
+    "train_test_split",
+]

@@ -59,8 +59,8 @@ def encode_features(cells: pd.DataFrame, fill: bool = False, numbered: bool = Fa
         present = cells[name][~missing[name]]
         if not len(present):
             continue
-        compact = [form for length, form in COMPACT.items() if numbered and _are_compact(present, length)]
-        if (compact or numbers[name].isna().all()) and (dates := _dates(present, compact or DATES)) is not None:
+        compact = [form for length, form in COMPACT.items() if numbered and are_compact(present, length)]
+        if (compact or numbers[name].isna().all()) and (dates := dates_of(present, compact or DATES)) is not None:
             first = dates.min()
             numbers[name], first_dates[name] = (dates - first) / np.timedelta64(1, "D"), first.to_pydatetime()
             notices.append(
@@ -197,7 +197,7 @@ def _not_finite(cells: pd.DataFrame, bad: NDArray[np.bool_]) -> str:
     )
 
 
-def _are_compact(cells: pd.Series, length: int) -> bool:
+def are_compact(cells: pd.Series, length: int) -> bool:
     """Whether all cells begin with a year from 1900 to 2099 and have so many digits."""
     return bool(cells.str.strip().str.fullmatch(rf"(19|20)\d{{{length - 2}}}").all())
 
@@ -218,7 +218,7 @@ def _no_times(cells: pd.DataFrame, text: pd.DataFrame, numbers: pd.DataFrame) ->
     )
 
 
-def _dates(cells: pd.Series, formats: Sequence[str]) -> pd.Series | None:
+def dates_of(cells: pd.Series, formats: Sequence[str]) -> pd.Series | None:
     """Return the dates, or None if the cells are not all dates in one format.
 
     Dates whose day and month cannot be told apart are refused.

@@ -32,14 +32,15 @@ class Table(NamedTuple):
     notices: tuple[str, ...]
 
 
-def read_table(path: Path, header: bool | None = None) -> Table:
+def read_table(path: Path, header: bool | None = None, least: int = 2) -> Table:
     """Read every cell as text, so that errors can quote the file.
 
     Columns are separated by commas, semicolons or tabs. With semicolons or tabs, numbers may have decimal commas, which
     become points. Text is UTF-8, or Windows-1252 if it is not valid UTF-8, or UTF-16 if it starts with its mark. By
-    default the first line must look like names; without a header, columns are called ``x1, x2, ...``.
+    default the first line must look like names; without a header, columns are called ``x1, x2, ...``. A table with
+    fewer than `least` columns, 1 or 2, is refused.
     """
-    cells, notices = _with_points(*_read_cells(path))
+    cells, notices = _with_points(*_read_cells(path, least))
     if header is False:
         return Table(cells.set_axis([f"x{index}" for index in range(1, cells.shape[1] + 1)], axis=1), notices)
     names, rows = cells.iloc[0].tolist(), cells.iloc[1:].reset_index(drop=True)
@@ -57,7 +58,7 @@ def read_table(path: Path, header: bool | None = None) -> Table:
     return Table(rows.set_axis(names, axis=1), notices)
 
 
-def _read_cells(path: Path) -> tuple[pd.DataFrame, str]:
+def _read_cells(path: Path, least: int) -> tuple[pd.DataFrame, str]:
     """Return the stripped cells, including the first line, and their separator."""
     import pandas as pd
 
@@ -65,11 +66,11 @@ def _read_cells(path: Path) -> tuple[pd.DataFrame, str]:
         raise DatasetError(f"there is no file {path}")
     try:
         try:
-            return _split(path, "utf-8-sig")
+            return _split(path, "utf-8-sig", least)
         except UnicodeDecodeError:
             with path.open("rb") as file:
                 marked = file.read(2) in (codecs.BOM_UTF16_LE, codecs.BOM_UTF16_BE)
-            return _split(path, "utf-16" if marked else "cp1252")
+            return _split(path, "utf-16" if marked else "cp1252", least)
     except pd.errors.EmptyDataError:
         raise DatasetError(f"{path} is empty") from None
     except pd.errors.ParserError as error:
@@ -81,7 +82,7 @@ def _read_cells(path: Path) -> tuple[pd.DataFrame, str]:
         raise DatasetError(f"{path} is not a CSV file: {str(error).strip()}") from error
 
 
-def _split(path: Path, encoding: str) -> tuple[pd.DataFrame, str]:
+def _split(path: Path, encoding: str, least: int) -> tuple[pd.DataFrame, str]:
     """Separate the columns with the first separator that divides the first line and some other line."""
     import pandas as pd
 
@@ -101,7 +102,8 @@ def _split(path: Path, encoding: str) -> tuple[pd.DataFrame, str]:
             failure = error
             continue
         # Cells missing from a short line are NaN whatever the options.
-        if cells.shape[1] > 1 and (len(cells) == 1 or cells.iloc[1:, 1].notna().any()):
+        divided = cells.shape[1] > 1 and (len(cells) == 1 or cells.iloc[1:, 1].notna().any())
+        if divided or (least == 1 and separator == SEPARATORS[-1]):
             return cells.fillna("").apply(lambda column: column.str.strip()), separator
     if failure is not None:
         raise failure

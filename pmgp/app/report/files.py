@@ -11,7 +11,7 @@ from typing import TYPE_CHECKING, Any
 
 import matplotlib.pyplot as plt
 
-from pmgp.app.folder import RUN
+from pmgp.app.folder import NEW, RUN
 from pmgp.app.report import html, tables
 from pmgp.app.report.figures import pictures
 
@@ -37,6 +37,8 @@ def write(outcome: Outcome, folder: Path) -> None:
     tables.summary(outcome, rounded=False).to_csv(folder / "summary.csv", index_label="variable")
     if outcome.predictions is not None:
         outcome.predictions.to_csv(folder / "predictions.csv", index=False)
+    if outcome.new is not None:
+        outcome.new.to_csv(folder / NEW, index=False)
     if outcome.trend is not None:
         outcome.trend.to_csv(folder / "trend.csv", index=False)
     (folder / RUN).write_text(json.dumps(record(outcome), indent=2) + "\n")

@@ -7,6 +7,7 @@ from typing import TYPE_CHECKING
 
 import arviz
 
+from pmgp.app.folder import NEW
 from pmgp.models import priors
 
 if TYPE_CHECKING:
@@ -42,7 +43,7 @@ def summary(outcome: Outcome, rounded: bool = True) -> pd.DataFrame:
 
 def data_rows(problem: Problem) -> Rows:
     """Return rows about the data set and its parts."""
-    dataset, train, test = problem.dataset, problem.train, problem.test
+    dataset, train, test, new = problem.dataset, problem.train, problem.test, problem.new
     return [
         ("data set", dataset.name),
         ("points", f"{dataset.n} ({train.n} training, {test.n} test)"),
@@ -51,6 +52,7 @@ def data_rows(problem: Problem) -> Rows:
         *problem.task.describe(problem),
         *([] if problem.inducing is None else [("inducing inputs", f"{len(problem.inducing)}, centers of clusters")]),
         ("source", dataset.source),
+        *([] if new is None else [("new rows", f"{new.n}, predicted in {NEW}. {new.source}")]),
     ]
 
 

@@ -9,6 +9,8 @@ from typing import TYPE_CHECKING, ClassVar, Literal, NamedTuple
 import numpy as np
 from numpy.typing import NDArray
 
+from pmgp.datasets.csv_table import few
+
 if TYPE_CHECKING:
     import pandas as pd
     import pymc as pm
@@ -54,8 +56,8 @@ class Drawn(NamedTuple):
 class Problem(NamedTuple):
     """The data and the model to be sampled and predicted.
 
-    ``X_train`` (n, d) and ``X_test`` (m, d) are standardized, and so are the ``inducing`` inputs, which are None for
-    the exact chain; ``model`` is that of the training part.
+    ``new`` are rows without labels, or None. ``X_train`` (n, d) is standardized, and so are the ``inducing`` inputs,
+    which are None for the exact chain; ``model`` is that of the training part.
     """
 
     settings: Settings
@@ -63,8 +65,8 @@ class Problem(NamedTuple):
     dataset: Dataset
     train: Dataset
     test: Dataset
+    new: Dataset | None
     X_train: NDArray[np.float64]
-    X_test: NDArray[np.float64]
     inducing: Inducing
     model: pm.Model
     standardizer: Standardizer
@@ -72,7 +74,7 @@ class Problem(NamedTuple):
     @property
     def notices(self) -> list[str]:
         """Notices about the data and the model for a reader."""
-        return [*self.dataset.notices, *_forecast(self), *self.task.remarks(self)]
+        return [*self.dataset.notices, *_forecast(self), *_of_new_rows(self), *self.task.remarks(self)]
 
 
 class Task(ABC):
@@ -103,8 +105,11 @@ class Task(ABC):
         return _approximated(problem)
 
     @abstractmethod
-    def predict(self, problem: Problem, idata: xr.DataTree) -> pd.DataFrame:
-        """Predict the test part: one row for each point, with the column ``row`` in the data set."""
+    def predict(self, problem: Problem, idata: xr.DataTree, part: Dataset) -> pd.DataFrame:
+        """Predict a part of the data or new rows: one row for each point, with the column ``row`` in the file.
+
+        Columns that need labels are left out if the part has none.
+        """
 
     @abstractmethod
     def score(self, problem: Problem, predictions: pd.DataFrame) -> Scores:
@@ -124,6 +129,22 @@ def _forecast(problem: Problem) -> list[str]:
     if problem.settings.time is None or not problem.test.n:
         return []
     return [f"the last {problem.test.n} points in time are the test part, which is forecast from the others"]
+
+
+def _of_new_rows(problem: Problem) -> list[str]:
+    """Return notices of new rows, among them those outside the range of a feature in the training part."""
+    if problem.new is None:
+        return []
+    notices = list(problem.new.notices)
+    X, names = problem.new.X, np.array(problem.new.feature_names)
+    low, high = problem.train.X.min(axis=0), problem.train.X.max(axis=0)
+    outside = (low > X) | (high < X)
+    if problem.settings.time is None and outside.any():
+        notices.append(
+            f"{outside.any(axis=1).sum()} of {problem.new.n} new rows are outside the range of the training part in "
+            f"{few(names[outside.any(axis=0)].tolist())}: far from the data, predictions follow from the prior"
+        )
+    return notices
 
 
 def _approximated(problem: Problem) -> list[str]:

@@ -40,17 +40,17 @@ class BinaryTask(Task):
         kernel, likelihood, in_time = settings.kernel, settings.likelihood, settings.time is not None
         return classifier(X, train.y, kernel, likelihood, train.feature_names, inducing, in_time)
 
-    def predict(self, problem: Problem, idata: xr.DataTree) -> pd.DataFrame:
+    def predict(self, problem: Problem, idata: xr.DataTree, part: Dataset) -> pd.DataFrame:
         """Predict the ``probability`` of label 1 and that of label 0, with the moments of the latent function."""
         import pandas as pd
 
         import pmgp
 
-        prediction = pmgp.predict(idata, problem.X_test, model=problem.model)
+        prediction = pmgp.predict(idata, problem.standardizer.transform(part.X), model=problem.model)
         return pd.DataFrame(
             {
-                "row": problem.test.rows,
-                "label": problem.test.y,
+                "row": part.rows,
+                **({} if part.y is None else {"label": part.y}),
                 "probability": prediction["probability"],
                 "complement": prediction["complement"],
                 "latent_mean": prediction["latent_mean"],

@@ -33,16 +33,17 @@ class CategoricalTask(Task):
     def summarize(self, y: NDArray[Any], probabilities: NDArray[np.float64]) -> dict[str, float]:
         """Return the scores of probabilities (m, r)."""
 
-    def predict(self, problem: Problem, idata: xr.DataTree) -> pd.DataFrame:
+    def predict(self, problem: Problem, idata: xr.DataTree, part: Dataset) -> pd.DataFrame:
         """Predict the most probable class, the probability of each, and the moments of the latent functions."""
         import pandas as pd
 
         import pmgp
 
-        prediction = pmgp.predict(idata, problem.X_test, model=problem.model)
-        test, names = problem.test, np.array(class_names(problem.test))
+        prediction = pmgp.predict(idata, problem.standardizer.transform(part.X), model=problem.model)
+        names = np.array(class_names(part))
         values = prediction["probabilities"].transpose("point", "category").to_numpy()
-        columns = {"row": test.rows, "label": names[test.y], "most_probable": names[values.argmax(axis=1)]}
+        columns = {"row": part.rows} | ({} if part.y is None else {"label": names[part.y]})
+        columns["most_probable"] = names[values.argmax(axis=1)]
         columns |= {PREFIX + name: column for name, column in zip(names, values.T, strict=True)}
         mean, spread = prediction["latent_mean"].to_numpy(), np.sqrt(prediction["latent_variance"].to_numpy())
         if mean.ndim == 1:

@@ -46,7 +46,7 @@ class CountTask(Task):
         in_time = settings.time is not None
         return count_regression(X, train.y, settings.kernel, train.feature_names, train.exposure, inducing, in_time)
 
-    def predict(self, problem: Problem, idata: xr.DataTree) -> pd.DataFrame:
+    def predict(self, problem: Problem, idata: xr.DataTree, part: Dataset) -> pd.DataFrame:
         """Predict the ``mean`` count, a central 90% interval, and probabilities of the observed count.
 
         The mean is exact; for the others the logarithm of the rate is treated as normal, with its posterior mean and
@@ -58,25 +58,25 @@ class CountTask(Task):
 
         # At exposure 1 the model is defined at new inputs too.
         rates = self.model(problem.X_train, replace(problem.train, exposure=None), problem.settings, problem.inducing)
-        prediction = pmgp.predict(idata, problem.X_test, model=rates)
-        test, exposure = problem.test, _exposure(problem.test)
-        assert test.y is not None
+        prediction = pmgp.predict(idata, problem.standardizer.transform(part.X), model=rates)
+        y, exposure = part.y, _exposure(part)
         mean, variance = prediction["latent_mean"].to_numpy(), prediction["latent_variance"].to_numpy()
         distribution = PredictedCounts.log_normal(mean, variance, exposure)
-        columns = {"row": test.rows, "label": test.y}
-        if test.exposure is not None:
+        columns = {"row": part.rows} | ({} if y is None else {"label": y})
+        if part.exposure is not None:
             columns["exposure"] = exposure
         columns |= {
             "mean": exposure * prediction["mean"].to_numpy(),
             "low": distribution.quantile(INTERVAL[0]),
             "high": distribution.quantile(INTERVAL[1]),
-            "log_density": distribution.log_density(test.y),
-            "probability_below": distribution.cumulative(test.y - 1),
-            "probability_up_to": distribution.cumulative(test.y),
-            "latent_mean": mean,
-            "latent_sd": np.sqrt(variance),
         }
-        return pd.DataFrame(columns)
+        if y is not None:
+            columns |= {
+                "log_density": distribution.log_density(y),
+                "probability_below": distribution.cumulative(y - 1),
+                "probability_up_to": distribution.cumulative(y),
+            }
+        return pd.DataFrame(columns | {"latent_mean": mean, "latent_sd": np.sqrt(variance)})
 
     def score(self, problem: Problem, predictions: pd.DataFrame) -> Scores:
         """Score the predictions, and for comparison the constant rate of the training part."""

@@ -67,7 +67,7 @@ class RegressionTask(Task):
         """Return independent draws of the hyper-parameters, or their maximum; None if weights cannot be trusted."""
         return _maximum(problem) if _many(problem) else _weighted(problem)
 
-    def predict(self, problem: Problem, idata: xr.DataTree) -> pd.DataFrame:
+    def predict(self, problem: Problem, idata: xr.DataTree, part: Dataset) -> pd.DataFrame:
         """Predict the ``mean`` of each measurement, a central 90% interval, and the log density of the observed one.
 
         Mean and variance are those of the mixture over the draws; interval and density are those of a normal
@@ -77,19 +77,18 @@ class RegressionTask(Task):
 
         import pmgp
 
-        found = pmgp.predict(idata, problem.X_test, model=problem.model)
-        test, mean, deviation = problem.test, found["mean"].to_numpy(), np.sqrt(found["variance"].to_numpy())
-        assert test.y is not None
+        found = pmgp.predict(idata, problem.standardizer.transform(part.X), model=problem.model)
+        mean, deviation = found["mean"].to_numpy(), np.sqrt(found["variance"].to_numpy())
         low, high = norm(mean, deviation).interval(0.9)
         return pd.DataFrame(
             {
-                "row": test.rows,
-                "label": test.y,
+                "row": part.rows,
+                **({} if part.y is None else {"label": part.y}),
                 "mean": mean,
                 "sd": deviation,
                 "low": low,
                 "high": high,
-                "log_density": norm.logpdf(test.y, mean, deviation),
+                **({} if part.y is None else {"log_density": norm.logpdf(part.y, mean, deviation)}),
                 "latent_mean": found["latent_mean"],
                 "latent_sd": np.sqrt(found["latent_variance"]),
             }
