@@ -54,6 +54,8 @@ class Maximum(NamedTuple):
     converged : bool
     message : str
         Message of the optimizer; for an iterative solver, how near the maximum is.
+    trace : DataTree
+        A trace with the point as its only draw, for :func:`pmgp.predict`.
     """
 
     point: dict[str, np.ndarray]
@@ -62,15 +64,7 @@ class Maximum(NamedTuple):
     approximation: Posterior | None
     converged: bool
     message: str
-
-    @property
-    def trace(self) -> xr.DataTree:
-        """A trace with the point as its only draw, for :func:`pmgp.predict` with multivariate normal observations."""
-        import arviz_base
-
-        return arviz_base.from_dict(
-            {"posterior": {name: np.asarray(value)[None, None] for name, value in self.point.items()}}
-        )
+    trace: xr.DataTree
 
     def __repr__(self) -> str:
         """Return the figures, and the point with arrays shown by their shapes."""
@@ -180,7 +174,9 @@ def find_map(
     if q is None:
         raise ValueError(unusable_start(parts, found.x))
     point = _natural_point(model, parts, found.x, q.mean)
-    return Maximum(point, q.log_evidence, objective.log_prior(found.x)[0], q, bool(found.success), str(found.message))
+    log_prior = objective.log_prior(found.x)[0]
+    said = str(found.message)
+    return Maximum(point, q.log_evidence, log_prior, q, bool(found.success), said, _trace(model, point))
 
 
 def _of_observations(
@@ -215,7 +211,16 @@ def _of_observations(
     outputs = natural(values | theta.unravel(found.theta))
     point = {variable.name: value for variable, value in zip(variables, outputs, strict=True)}
     at = log_prior(found.theta)[0]
-    return Maximum(point, found.log_evidence, at, None, found.converged, found.message)
+    return Maximum(point, found.log_evidence, at, None, found.converged, found.message, _trace(model, point))
+
+
+def _trace(model: pm.Model, point: dict[str, np.ndarray]) -> xr.DataTree:
+    import arviz_base
+
+    dims = {name: list(model.named_vars_to_dims[name]) for name in point if name in model.named_vars_to_dims}
+    coords = {name: list(labels) for name, labels in model.coords.items() if labels is not None}
+    draws = {name: np.asarray(value)[None, None] for name, value in point.items()}
+    return arviz_base.from_dict({"posterior": draws}, dims=dims, coords=coords)
 
 
 def _maximize(objective: Objective, theta: np.ndarray, max_iterations: int) -> OptimizeResult:

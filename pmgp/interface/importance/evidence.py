@@ -147,7 +147,7 @@ def evidence(
     model = pm.modelcontext(model)
     latents = find_together(model, latent)
     refuse_improper(model, latents)
-    posterior = posterior_of(idata, hyperparameters(model, latents), weights=True)
+    posterior = posterior_of(idata, hyperparameters(model, latents), model, weights=True)
     parts = share(model, latent, compile_kwargs=compile_kwargs, given_theta=False).parts
     parts.checks.refuse_discrete()
     estimates = Estimates(parts, estimator, approximation)

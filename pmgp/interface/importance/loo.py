@@ -125,7 +125,7 @@ def loo(
     model = pm.modelcontext(model)
     latents = find_together(model, latent)
     _refuse_long(latents[0], int(model.eval_rv_shapes()[latents[0].name][-1]))
-    posterior = some_draws(idata, [*latents, *hyperparameters(model, latents)], draws)
+    posterior = some_draws(idata, [*latents, *hyperparameters(model, latents)], model, draws)
     parts = share(model, latent, compile_kwargs=compile_kwargs, given_theta=False).parts
     _refuse_joint_terms(parts)
     estimates = Estimates(parts, ImportanceSampling(particles), approximation)

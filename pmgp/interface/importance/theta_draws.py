@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Iterable
+from collections.abc import Collection, Iterable
 from typing import Any
 
 import numpy as np
@@ -18,13 +18,19 @@ from pmgp.interface.model.missing import hyperparameters
 from pmgp.interface.model.posterior import check_draws, posterior_of, rows_of
 
 
-def some_draws(idata: Any, needed: list[TensorVariable], draws: int | None) -> xr.Dataset:
+def some_draws(
+    idata: Any,
+    needed: list[TensorVariable],
+    model: pm.Model,
+    draws: int | None,
+    growing: Collection[TensorVariable] = (),
+) -> xr.Dataset:
     """Return the posterior's draws, or at most `draws` of them: evenly spaced, and the same from each chain.
 
-    It must contain the variables `needed`.
+    It must contain the variables `needed`, of which those in `growing` may have new labels; see `posterior_of`.
     """
     check_draws(draws)
-    posterior = posterior_of(idata, needed)
+    posterior = posterior_of(idata, needed, model, growing=growing)
     if draws is None:
         return posterior
     chains, length = min(posterior.sizes["chain"], draws), posterior.sizes["draw"]

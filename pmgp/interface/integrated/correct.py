@@ -94,7 +94,7 @@ def correct(
         raise ValueError('estimator="none" estimates nothing, so nothing would be corrected; use "importance"')
     model = pm.modelcontext(model)
     f = find_latent(model, latent)
-    posterior = posterior_of(idata, hyperparameters(model, [f]), weights=True)
+    posterior = posterior_of(idata, hyperparameters(model, [f]), model, weights=True)
     if LOG_EVIDENCE not in posterior:
         raise ValueError(
             f"the posterior has no draws of {LOG_EVIDENCE}: give draws of pmgp.marginal.approximate's model"

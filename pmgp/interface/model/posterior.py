@@ -2,25 +2,36 @@
 
 from __future__ import annotations
 
-from collections.abc import Iterable
+from collections.abc import Collection
 from typing import Any
 
 import numpy as np
+import pymc as pm
 import xarray as xr
 from pytensor.compile import SharedVariable
 from pytensor.tensor.variable import TensorVariable
 
 from pmgp.core.numerics.arrays import is_whole
+from pmgp.interface.model.labels import in_order_of
 
 
-def posterior_of(idata: Any, needed: Iterable[TensorVariable], *, weights: bool = False) -> xr.Dataset:
-    """Return the group "posterior", which must contain the variables `needed`.
+def posterior_of(
+    idata: Any,
+    needed: Collection[TensorVariable],
+    model: pm.Model,
+    *,
+    growing: Collection[TensorVariable] = (),
+    weights: bool = False,
+) -> xr.Dataset:
+    """Return the group "posterior", which must contain the variables `needed`, with labels in the model's order.
+
+    The variables in `growing` may have new labels in the model, and another order.
 
     Raises
     ------
     ValueError
-        If `idata` has no such group, if it lacks variables or the dimensions of chains and draws, or, unless `weights`,
-        if the draws have weights.
+        If `idata` has no such group, if it lacks variables, labels, or the dimensions of chains and draws, or, unless
+        `weights`, if the draws have weights.
     """
     try:
         posterior = idata["posterior"].to_dataset()
@@ -45,7 +56,7 @@ def posterior_of(idata: Any, needed: Iterable[TensorVariable], *, weights: bool 
             'the draws have weights, sample_stats["log_weight"], and this is a plain average over draws: let '
             "pmgp.marginal.correct draw by weight, as it does unless resample=False"
         )
-    return posterior
+    return in_order_of(model, posterior, [rv for rv in needed if rv not in growing])
 
 
 def check_draws(draws: Any) -> None:

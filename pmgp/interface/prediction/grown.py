@@ -10,7 +10,6 @@ from dataclasses import dataclass
 from typing import Any
 
 import numpy as np
-import pandas as pd
 import pymc as pm
 import xarray as xr
 from pytensor.tensor.variable import TensorVariable
@@ -18,6 +17,7 @@ from scipy import linalg, sparse
 
 from pmgp.interface.model.effects import is_correlated, is_normal
 from pmgp.interface.model.fields import is_field
+from pmgp.interface.model.labels import places_of_labels
 from pmgp.interface.model.latent_variable import ModelError
 from pmgp.interface.model.time_series import is_process, kind_of
 
@@ -32,7 +32,7 @@ def places_in_posterior(model: pm.Model, rv: TensorVariable, shape: tuple[int, .
     axes = [one for one in drawn.dims if one not in ("chain", "draw")]
     if len(axes) != len(shape):
         raise ModelError(f"{rv.name!r} has {len(shape)} axes in the model, and {len(axes)} in the posterior")
-    found = [_along(model, dim, n, drawn[axis]) for dim, n, axis in zip(dims, shape, axes, strict=True)]
+    found = [_along(model, dim, n, drawn, str(axis)) for dim, n, axis in zip(dims, shape, axes, strict=True)]
     old = np.arange(int(np.prod([drawn.sizes[axis] for axis in axes]))).reshape([drawn.sizes[axis] for axis in axes])
     grid = np.ix_(*found) if found else ()
     new = np.zeros(shape, dtype=bool)
@@ -44,28 +44,12 @@ def places_in_posterior(model: pm.Model, rv: TensorVariable, shape: tuple[int, .
     return places
 
 
-def _along(model: pm.Model, dim: str | None, length: int, labels: xr.DataArray) -> np.ndarray:
+def _along(model: pm.Model, dim: str | None, length: int, drawn: xr.DataArray, axis: str) -> np.ndarray:
     """Return the places along an axis."""
-    now, known = None if dim is None else model.coords.get(dim), labels.to_index()
-    if now is None or len(now) != length or len(set(now)) != length or not known.is_unique:
-        return np.where(np.arange(length) < labels.size, np.arange(length), -1)
-    # As xarray stores labels, which may be dates.
-    new = xr.DataArray(list(now), coords={"label": list(now)}, dims="label")["label"].to_index()
-    places = known.get_indexer(new)
-    _refuse_other_type(str(dim), new[places < 0], known)
+    places = places_of_labels(model, dim, drawn, axis)
+    if places is None or len(places) != length:
+        return np.where(np.arange(length) < drawn.sizes[axis], np.arange(length), -1)
     return places
-
-
-def _refuse_other_type(dim: str, new: pd.Index, known: pd.Index) -> None:
-    """Refuse labels that are new only because they are, say, text here and numbers in the posterior."""
-    written = {str(label): label for label in known}
-    alike = [label for label in new if str(label) in written]
-    if alike:
-        there = written[str(alike[0])]
-        raise ValueError(
-            f"the coordinates of {dim!r} have {alike[0]!r} in the model and {there!r} in the posterior, of the types "
-            f"{type(alike[0]).__name__} and {type(there).__name__}: build the model with labels of one type"
-        )
 
 
 def _require_growth(rv: TensorVariable, places: np.ndarray, before: int) -> None:

@@ -6,6 +6,8 @@ from dataclasses import dataclass
 from typing import Any
 
 import numpy as np
+import pymc as pm
+import xarray as xr
 from pytensor.tensor.variable import TensorVariable
 
 from pmgp.interface.model.posterior import check_draws, posterior_of, rows_of
@@ -27,9 +29,9 @@ class Draws:
         return [np.array(indices) for indices in groups.values()]
 
 
-def check_variables(idata: Any, rows: LatentRows, theta: list[TensorVariable]) -> None:
-    """Refuse a posterior that lacks variables, or has a different number of latent values."""
-    posterior = posterior_of(idata, [*rows.drawn, *theta])
+def checked_posterior(idata: Any, rows: LatentRows, theta: list[TensorVariable], model: pm.Model) -> xr.Dataset:
+    """Return the posterior; refuse one that lacks variables, or has a different number of latent values."""
+    posterior = posterior_of(idata, [*rows.drawn, *theta], model)
     for name in map(str, [variable.name for variable in rows.drawn]):
         length = posterior[name].transpose("chain", "draw", ...).shape[-1]
         if length != rows.size:
@@ -37,10 +39,11 @@ def check_variables(idata: Any, rows: LatentRows, theta: list[TensorVariable]) -
                 f"the posterior has {length} values of {name!r}, but the model has {rows.size} inputs: "
                 "restore the data that the draws were made with"
             )
+    return posterior
 
 
 def evenly_spaced(
-    idata: Any, rows: LatentRows, theta: list[TensorVariable], draws: int | None, by_chain: bool = False
+    posterior: xr.Dataset, rows: LatentRows, theta: list[TensorVariable], draws: int | None, by_chain: bool = False
 ) -> tuple[Draws, dict[str, np.ndarray]]:
     """Return at most `draws` draws, evenly spaced over all chains, and their coordinates "chain" and "draw".
 
@@ -48,7 +51,6 @@ def evenly_spaced(
     `draws`, some are left out.
     """
     check_draws(draws)
-    posterior = idata["posterior"].to_dataset()
     chains, length = posterior.sizes["chain"], posterior.sizes["draw"]
     if by_chain:
         chains = chains if draws is None else min(chains, draws)

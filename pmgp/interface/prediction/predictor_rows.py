@@ -80,7 +80,7 @@ def sample_rows(
     found = {"latent": latent + np.array([rows.offsets(theta) for theta in thetas])}
     for name, function in zip(graphs, rows.functions, strict=True):
         found[name] = np.array([np.ravel(function(f, theta)[0]) for f, theta in zip(latent, thetas, strict=True)])
-    posterior = some_draws(idata, latents, draws)
+    posterior = some_draws(idata, latents, model, draws, growing=latents)
     shape = posterior.sizes["chain"], posterior.sizes["draw"]
     variables = {
         name: (("chain", "draw", _point(name, drawn, latent)), drawn.reshape(*shape, -1))
@@ -115,7 +115,7 @@ def _prepared(
 ) -> tuple[PredictorRows, np.ndarray, list[np.ndarray]]:
     """Return the rows, draws of theta, and draws of the pieces."""
     needed = hyperparameters(model, latents)
-    posterior = some_draws(idata, [*latents, *needed], draws)
+    posterior = some_draws(idata, [*latents, *needed], model, draws, growing=latents)
     try:
         rows = PredictorRows(model, latents, needed, _parameters(observed), graphs, posterior, seed)
     except IndexError as error:

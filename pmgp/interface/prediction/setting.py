@@ -32,7 +32,7 @@ from pmgp.interface.prediction.known_process import known_processes
 from pmgp.interface.prediction.latent_processes import GivenTheta, LatentProcesses
 from pmgp.interface.prediction.latent_rows import LatentRows
 from pmgp.interface.prediction.point_function import PointModel
-from pmgp.interface.prediction.posterior import Draws, check_variables, evenly_spaced
+from pmgp.interface.prediction.posterior import Draws, checked_posterior, evenly_spaced
 from pmgp.interface.prediction.rules import NotPointwiseError
 
 FORECAST = (
@@ -131,7 +131,7 @@ def prepare(
         refuse_constant_inputs(model)
     needed = set(ancestors([*rows.variables, *observed.values()]))
     theta = [rv for rv in model.free_RVs if rv not in rows.variables and rv in needed]
-    check_variables(idata, rows, theta)
+    posterior = checked_posterior(idata, rows, theta, model)
     of_processes = set(ancestors(rows.variables))
     of_theta = [rv for rv in theta if rv in of_processes]
     processes = LatentProcesses(rows, of_theta, known_processes(gp), chosen_solver)
@@ -139,7 +139,7 @@ def prepare(
     vector_of_times = is_process(latents[0]) and np.ndim(Xnew) == 1
     Xnew = check_inputs(np.reshape(Xnew, (-1, 1)) if vector_of_times else Xnew, processes.X)
     given = check_at(at, model, rows.name, processes.inputs, list(observed.values()))
-    chosen, coordinates = evenly_spaced(idata, rows, theta, draws, by_chain)
+    chosen, coordinates = evenly_spaced(posterior, rows, theta, draws, by_chain)
     places = [theta.index(rv) for rv in processes.theta]
     processes.compile(Xnew, [chosen.theta[0][place] for place in places])
     points = PointModel(model, rows, processes.inputs, Xnew, given, theta)

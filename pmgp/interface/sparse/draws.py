@@ -19,7 +19,7 @@ def spaced_draws(idata: Any, model: pm.Model, number: int | None) -> list[dict[s
     if number is not None and number < 1:
         raise ValueError(f"draws must be at least 1, not {number}")
     names = [rv.name for rv in model.free_RVs]
-    posterior = posterior_of(idata, model.free_RVs)
+    posterior = posterior_of(idata, model.free_RVs, model)
     arrays = {name: posterior[name].values.reshape(-1, *posterior[name].shape[2:]) for name in names}
     total = posterior.sizes["chain"] * posterior.sizes["draw"]
     chosen = np.unique(np.linspace(0, total - 1, min(total if number is None else int(number), total)).astype(int))
