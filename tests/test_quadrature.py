@@ -12,6 +12,7 @@ from scipy.special import factorial2, ndtr
 from pmgp.core.likelihoods import LogGaussianCox
 from pmgp.core.numerics.quadrature import (
     SITES,
+    equidistant_rule,
     normal_expectation,
     normal_rule,
     tilted_moments,
@@ -65,6 +66,23 @@ def test_expectations_under_a_wide_normal(deviation):
     assert_allclose(normal_expectation(np.exp, mean, variance), np.exp(mean + variance / 2), rtol=1e-7)
     nodes, weights = normal_rule(32)
     assert np.abs(weights @ ndtr(mean + deviation * nodes[:, None]) - expected).max() > 5e-5
+
+
+@pytest.mark.parametrize("slope", [5.0, 30.0])
+def test_expectations_of_steep_functions(slope):
+    """As those of a likelihood whose amplitude multiplies a process of variance one."""
+    mean, variance = np.array([-1.0, 0.1, 0.7]), np.array([1.0, 0.5, 1.0])
+    expected = ndtr((1.0 + slope * mean) / np.sqrt(1.0 + slope**2 * variance))
+    assert_allclose(normal_expectation(lambda f: ndtr(1.0 + slope * f), mean, variance), expected, rtol=1e-6)
+    growing = np.exp(slope * mean / 3 + slope**2 * variance / 18)
+    assert_allclose(normal_expectation(lambda f: np.exp(slope * f / 3), mean, variance), growing, rtol=1e-6)
+    nodes, weights = equidistant_rule(1.0)
+    assert np.abs(weights @ ndtr(1.0 + slope * (mean + nodes[:, None])) - expected).max() > 1e-3
+
+
+def test_a_step_ends_the_search_for_more_nodes():
+    found = normal_expectation(lambda f: (f > 0.3).astype(float), np.zeros(2), np.array([1.0, 0.0]))
+    assert_allclose(found, [ndtr(-0.3), 0.0], atol=3e-3)
 
 
 def test_certain_probabilities_do_not_exceed_one():

@@ -15,7 +15,7 @@ from typing import Any
 import numpy as np
 import pytest
 from numpy.testing import assert_allclose
-from scipy.special import expit, ndtr
+from scipy.special import expit, log_expit, ndtr
 
 from pmgp.core import likelihoods
 from pmgp.core.approximations import Laplace
@@ -358,13 +358,22 @@ def probability_error(name: str, variance: float) -> float:
 @every_binary_likelihood
 @pytest.mark.parametrize("variance", [1e-4, 0.3, 2.0, 9.0])
 def test_probability_is_the_expectation_over_f(name, variance):
-    assert probability_error(name, variance) < 3e-5
+    assert probability_error(name, variance) < 1e-6
 
 
 @every_binary_likelihood
 @pytest.mark.parametrize("variance", [50.0, 400.0])
 def test_probability_at_the_variances_of_wide_priors(name, variance):
-    assert probability_error(name, variance) < 1e-4
+    assert probability_error(name, variance) < 1e-6
+
+
+@pytest.mark.parametrize(("mean", "variance"), [(-45.0, 4.1), (-80.0, 9.0), (-300.0, 400.0)])
+def test_small_probabilities_are_right_too(mean, variance):
+    z = np.linspace(-60.0, 60.0, 400_001)
+    logs = -0.5 * z**2
+    expected = np.logaddexp.reduce(logs + log_expit(mean + np.sqrt(variance) * z)) - np.logaddexp.reduce(logs)
+    found = likelihoods.BernoulliLogit.probability(np.array([mean]), np.array([variance]))
+    assert np.log(found) == pytest.approx(expected, abs=1e-6)
 
 
 @every_binary_likelihood

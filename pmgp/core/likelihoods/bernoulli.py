@@ -17,10 +17,6 @@ from pmgp.core.numerics.compiled.loading import compiled, for_rows, vectors
 from pmgp.core.numerics.quadrature import TiltedMoments, normal_expectation
 
 LOG_SQRT_2PI = 0.5 * np.log(2.0 * np.pi)
-# Slope at which Phi(f / PROBIT_SCALE) is closest to the logistic function: they differ by less than 0.01.
-PROBIT_SCALE = 1.702
-REMAINDER_GRID = np.linspace(-40.0, 40.0, 801)
-WIDE = 4.0
 NO_SITES = np.empty(0)
 
 
@@ -161,22 +157,5 @@ class BernoulliLogit(FactorizingLikelihood):
 
     @staticmethod
     def probability(mean: np.ndarray, variance: np.ndarray) -> np.ndarray:
-        """Return P(y = 1) for f ~ N(mean, variance).
-
-        It is computed with Gauss-Hermite quadrature. For a wide normal, the closed form of the nearest probit link is
-        corrected by the remainder, which is small and short, summed on a grid.
-        """
-        mean, variance = np.asarray(mean, dtype=float), np.asarray(variance, dtype=float)
-        wide = variance > WIDE
-        probability = normal_expectation(expit, mean, np.where(wide, 0.0, variance))
-        if wide.any():
-            probability[wide] = _wide_logit_probability(mean[wide], variance[wide])
-        return probability
-
-
-def _wide_logit_probability(mean: np.ndarray, variance: np.ndarray) -> np.ndarray:
-    grid = REMAINDER_GRID
-    remainder = expit(grid) - ndtr(grid / PROBIT_SCALE)
-    density = np.exp(-0.5 * np.square(grid - mean[:, None]) / variance[:, None])
-    density *= (grid[1] - grid[0]) / np.sqrt(2.0 * np.pi * variance[:, None])
-    return ndtr(mean / np.sqrt(PROBIT_SCALE**2 + variance)) + density @ remainder
+        """Return P(y = 1) for f ~ N(mean, variance), by quadrature."""
+        return normal_expectation(expit, np.asarray(mean, dtype=float), np.asarray(variance, dtype=float))

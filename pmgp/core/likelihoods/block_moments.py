@@ -39,6 +39,12 @@ def normal_nodes(dimension: int) -> tuple[np.ndarray, np.ndarray]:
         # Nearly half of the nodes of a product of two rules are in the corners, which have almost no mass.
         kept = mass > NEGLIGIBLE * mass.max()
         return np.ascontiguousarray(grid[:, kept]), mass[kept] / mass[kept].sum()
+    return quasi_normal(dimension), np.full(POINTS, 1.0 / POINTS)
+
+
+@cache
+def quasi_normal(dimension: int) -> np.ndarray:
+    """Return a half of points of a Sobol sequence as normals, followed by its mirror image: (dimension, POINTS)."""
     # Loading `scipy.stats` takes a second, which would delay the first draw of all other models.
     from scipy.stats import qmc
 
@@ -46,8 +52,7 @@ def normal_nodes(dimension: int) -> tuple[np.ndarray, np.ndarray]:
     # unit covariance, a density that the data do not change has its moments without error.
     half = ndtri(qmc.Sobol(dimension, scramble=True, rng=np.random.default_rng(0)).random(POINTS // 2)).T
     both = np.concatenate([half, -half], axis=1)
-    unit = np.linalg.solve(np.linalg.cholesky(both @ both.T / POINTS), both)
-    return unit, np.full(POINTS, 1.0 / POINTS)
+    return np.linalg.solve(np.linalg.cholesky(both @ both.T / POINTS), both)
 
 
 class PlacedNodes(NamedTuple):

@@ -12,6 +12,7 @@ from pmgp.core.iterative.settings import Iterative
 from pmgp.core.numerics.threads import suitable_threads, threads_limited
 from pmgp.interface.model.inducing_process import inducing_process
 from pmgp.interface.model.latent_variable import have_rows
+from pmgp.interface.prediction.averages import PARTS
 from pmgp.interface.prediction.covariates import check_order
 from pmgp.interface.prediction.predictor_rows import predict_rows, refuse_inputs
 from pmgp.interface.prediction.responses import Expectation, expectations_of
@@ -208,9 +209,11 @@ def _sums(
             sums["square"][:, where] += np.square(means).sum(axis=1)
             sums["latent_variance"][:, where] += len(indices) * variance
             for name, expectation in expectations.items():
+                # With few draws, each has the points of several, which together are spread as evenly.
                 values = sum(
-                    expectation(means[:, place], variance, theta[draw], where, draw)
+                    np.mean([expectation(means[:, place], variance, theta[draw], where, k) for k in parts], axis=0)
                     for place, draw in enumerate(indices)
+                    for parts in [range(draw, max(PARTS, draw + 1), len(theta))]
                 )
                 if name not in sums:
                     sums[name] = np.zeros((number, *np.shape(values)[1:]))
