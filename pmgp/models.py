@@ -61,7 +61,7 @@ LIKELIHOODS = tuple(_DISTRIBUTIONS)
 def classifier(
     X: ArrayLike,
     y: ArrayLike,
-    kernel: str = "rbf",
+    kernel: str | None = None,
     likelihood: str = "probit",
     feature_names: Sequence[str] | None = None,
     inducing: ArrayLike | None = None,
@@ -78,8 +78,8 @@ def classifier(
         Inputs, standardized.
     y : array_like of shape (n,)
         Labels 0 and 1. Masked ones are missing observations, unless there are inducing inputs.
-    kernel : {"rbf", "ard", "matern32", "matern52"}
-        Covariance function.
+    kernel : {"rbf", "ard", "matern32", "matern52"}, optional
+        Covariance function, by default ``"rbf"``, or ``"matern32"`` if the process is in time.
     likelihood : {"probit", "logit"}
         Probability of label 1 given the latent value.
     feature_names : sequence of str, optional
@@ -113,7 +113,7 @@ def classifier(
     y = _labels(y, len(X), 2)
     distribution = _choose(_DISTRIBUTIONS, likelihood, "likelihood")
     with pm.Model(coords=_coords(X, feature_names)) as model:
-        correlation = _correlation(kernel, X.shape[1])
+        correlation = _correlation(kernel, X.shape[1], in_time)
         variance = pm.Gamma("variance", alpha=1.1, beta=0.1)
         _observed(X, y, distribution, cov_func=variance * correlation, inducing=inducing, in_time=in_time)
     return model
@@ -184,7 +184,7 @@ def multiclass_classifier(
 def count_regression(
     X: ArrayLike,
     y: ArrayLike,
-    kernel: str = "rbf",
+    kernel: str | None = None,
     feature_names: Sequence[str] | None = None,
     exposure: ArrayLike | None = None,
     inducing: ArrayLike | None = None,
@@ -238,7 +238,7 @@ def count_regression(
     if not np.ma.compressed(y).any():
         raise ValueError("all counts are 0, and the prior of the level is centered at the log of their mean rate")
     with pm.Model(coords=_coords(X, feature_names)) as model:
-        correlation = _correlation(kernel, X.shape[1])
+        correlation = _correlation(kernel, X.shape[1], in_time)
         variance = pm.Exponential("variance", 1.0)
         level = pm.Normal("level", np.log(y.sum() / units[~np.ma.getmaskarray(y)].sum()), 1.0)
         process = {"mean_func": pm.gp.mean.Constant(level), "cov_func": variance * correlation}
@@ -252,7 +252,7 @@ def ordinal_regression(
     X: ArrayLike,
     y: ArrayLike,
     categories: Sequence[str],
-    kernel: str = "rbf",
+    kernel: str | None = None,
     feature_names: Sequence[str] | None = None,
     inducing: ArrayLike | None = None,
     in_time: bool = False,
@@ -299,7 +299,7 @@ def ordinal_regression(
     y = _labels(y, len(X), len(categories))
     order = {"category": list(categories), "cutpoint": [f"{low} | {high}" for low, high in pairwise(categories)]}
     with pm.Model(coords=_coords(X, feature_names) | order) as model:
-        correlation = _correlation(kernel, X.shape[1])
+        correlation = _correlation(kernel, X.shape[1], in_time)
         variance = pm.Gamma("variance", alpha=1.1, beta=0.1)
         proportions = pm.Dirichlet("proportions", np.ones(len(categories)), dims="category")
         quantiles = pm.math.probit(pt.cumsum(proportions)[:-1])
@@ -402,8 +402,9 @@ def priors(model: pm.Model) -> dict[str, str]:
     return described
 
 
-def _correlation(kernel: str, d: int) -> Any:
+def _correlation(kernel: str | None, d: int, in_time: bool = False) -> Any:
     """Make the covariance function of variance 1, with a prior on its length-scale; within a model."""
+    kernel = kernel or ("matern32" if in_time else "rbf")
     covariance = _choose(_COVARIANCES, kernel, "kernel")
     lengthscale = pm.Gamma("lengthscale", alpha=1, beta=1 / np.sqrt(d), dims="feature" if kernel == "ard" else None)
     return covariance(d, ls=lengthscale)

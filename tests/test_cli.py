@@ -548,6 +548,15 @@ def test_results_outlive_a_run_that_fails(settings, monkeypatch):
     assert (settings.out / "posterior.nc").read_text() == "old"
 
 
+def test_options_that_are_refused_leave_no_run(csv, tmp_path):
+    command = ["run", csv, "--label", "kind", "--importance-samples", 7, "--out", tmp_path / "out"]
+    for _ in range(2):
+        result = invoke(*command)
+        assert result.exit_code == 2
+        assert "antithetic draws come in pairs" in result.output
+    assert not list((tmp_path / "out").iterdir())
+
+
 def test_an_interrupted_run_is_no_folder_to_begin_in(settings):
     (settings.out / STORE).mkdir(parents=True)
     with pytest.raises(RunError, match=r"holds results already: draws\..* continue their run with --resume"):

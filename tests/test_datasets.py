@@ -194,6 +194,7 @@ def test_a_label_column_by_name_sorts_numbers_as_numbers(tmp_path):
         ("a,y\n", None, "no rows"),
         ("", None, "mine.csv is empty"),
         ("y\n1\n0\n", None, "single column 'y'"),
+        ("a,y\n1,\n2,NA\n", None, "label column 'y' holds no value: name the label column with --label"),
         ("a,y\n1,0\n2,1\n", "z", r"--label: there is no column 'z'; the columns are a, y"),
         ("a,kind\n1,0\n2,1\n", "kid", r"did you mean 'kind'"),
         ("a,y\n1,0\n2,1\n3,2\n", None, "holds 3: '0', '1', '2'"),
@@ -724,6 +725,23 @@ def test_ionosphere_standardizes_without_nan():
 def test_standardizer_refuses_what_has_no_scale(X):
     with pytest.raises(DatasetError):
         Standardizer.fit(X)
+
+
+@pytest.mark.parametrize("scale", [1e300, 1e-200])
+def test_standardizer_refuses_what_double_precision_does_not_hold(scale):
+    with pytest.raises(DatasetError, match=r"feature 1, counted from 0, goes from 0 to .* no standard deviation"):
+        Standardizer.fit(np.eye(2) * [1.0, scale])
+
+
+def test_columns_without_a_name_and_a_value_are_left_out(tmp_path):
+    dataset = datasets.read_csv(write(tmp_path, "a,y,\n1,yes,\n3,no,\n"))
+    assert (dataset.label, dataset.feature_names) == ("y", ("a",))
+
+
+def test_times_are_not_filled_in(tmp_path):
+    path = write(tmp_path, "day,y\n1,yes\n,no\n3,no\n")
+    with pytest.raises(DatasetError, match=r"column 'day' of times has no value in row 1 .* --missing drop"):
+        datasets.read_csv(path, time="day", missing="median")
 
 
 def test_standardizer_refuses_another_width():

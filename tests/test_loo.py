@@ -293,6 +293,13 @@ def test_what_cannot_be_left_out_is_refused(model, idata):
         pmgp.loo(idata, model=model, draws=0, **SETTINGS)
 
 
+def test_observations_are_those_of_the_draws(model, idata, problem):
+    stored = idata.copy()
+    stored["observed_data"] = xr.Dataset({"y": ("observation", 1 - model.rvs_to_values[model["y"]].eval())})
+    with pytest.raises(ValueError, match="other observations of 'y' than those that the draws were made with"):
+        pmgp.loo(stored, model=model, progressbar=False)
+
+
 def test_terms_of_several_latent_values_are_refused():
     with pm.Model() as joint:
         scale = pm.LogNormal("scale", 0.0, 0.5)

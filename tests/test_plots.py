@@ -116,6 +116,7 @@ def test_intervals_of_lengthscales_are_quantiles_sorted_by_median():
     thick = axes.collections[0].get_segments()[0]
     np.testing.assert_allclose(thick[:, 0], values[..., 1].quantile([0.25, 0.75]))
     assert axes.get_xscale() == "log"
+    assert axes.get_xlabel() == "length-scale, logarithmic scale"
 
 
 def test_density_of_one_lengthscale_is_drawn_beside_its_prior():
@@ -378,7 +379,50 @@ def test_a_trend_is_drawn_in_order_of_time():
         np.testing.assert_array_equal(curves["trend"], np.arange(9.0))
         np.testing.assert_array_equal(curves["forecast"], np.arange(8.0, 12.0))
     alone = plots.trend(bands(forecast=True), *observed).axes[0]
-    assert alone.get_legend_handles_labels()[1] == ["forecast: median, and interval of 90 %", "observed"]
+    assert alone.get_legend_handles_labels()[1] == ["forecast: median, and its interval of 90 %", "observed"]
+
+
+def test_both_intervals_of_counts_are_named():
+    table = bands(forecast=False, count_low=0, count_high=9)
+    labels = plots.trend(table, ([2.0], [1]), ([], [])).axes[0].get_legend_handles_labels()[1]
+    assert {"counts: interval of 90 %", "trend: median, and its interval of 90 %"} <= set(labels)
+
+
+PRICES = ["$0_to_$50", "$50_to_$90", "over $90_$"]
+"""As formulas, the first two would lose their dollars, and the third could not be read."""
+
+
+def test_dollars_in_names_begin_no_formula(rng):
+    probabilities = rng.dirichlet(np.ones(3), size=30)
+    y = np.arange(30) % 3
+    labels = {"dims": {"lengthscale": ["feature"]}, "coords": {"feature": PRICES}}
+    idata = az.from_dict({"posterior": {"lengthscale": rng.gamma(2.0, 1.0, (2, 100, 3))}}, **labels)
+    counts = np.arange(30.0)
+    figures = (
+        plots.calibration(y > 1, probabilities[:, 2], PRICES[1:]),
+        plots.categories(y, probabilities, PRICES),
+        plots.classes(y, probabilities, PRICES),
+        plots.measurements(counts, counts, np.ones(30), PRICES[2]),
+        plots.trend(bands(forecast=False), ([2.0], [1]), ([], []), PRICES[0], PRICES[2], PRICES),
+        plots.lengthscale(idata, unit=PRICES[2]),
+        plots.trace(idata),
+        plots.rhat(idata),
+    )
+    for figure in figures:
+        # Drawn, an escaped dollar is one.
+        written = " ".join(shown(figure)).replace("\\$", "$")
+        assert any(name in written for name in PRICES), written
+
+
+def test_long_names_do_not_leave_the_picture(rng):
+    name = "customer cancelled the contract within one year"
+    figure = plots.calibration(np.arange(30) % 2, rng.uniform(size=30), [name, "stayed"])
+    figure.canvas.draw()
+    width = figure.bbox.width
+    for axes in figure.axes:
+        box = axes.get_legend().get_window_extent()
+        assert box.x1 <= width
+        assert axes.get_window_extent().width > 0.6 * width
 
 
 def test_a_trend_without_a_time_is_refused():

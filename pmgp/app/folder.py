@@ -92,6 +92,12 @@ def begin(settings: Settings) -> None:
     (settings.out / RUN).write_bytes((json.dumps(said, indent=2) + "\n").encode())
 
 
+def abandon(folder: Folder) -> None:
+    """Delete the options of a run that failed before it had a chain, so that it can be begun again."""
+    if not (folder / STORE).is_dir():
+        (folder / RUN).unlink(missing_ok=True)
+
+
 def begun(folder: Folder) -> dict[str, list[str]]:
     """Return the options with which the run in a folder was begun; none if they are not there."""
     path = folder / RUN

@@ -32,9 +32,8 @@ def prepare(settings: Settings) -> Problem:
 def _new_rows(settings: Settings, dataset: Dataset) -> Dataset | None:
     if settings.predict is None:
         return None
-    return read_new_rows(
-        settings.predict, dataset, exposure=settings.exposure, header=settings.header, missing=settings.missing
-    )
+    missing = None if settings.missing == "median" and settings.time is not None else settings.missing
+    return read_new_rows(settings.predict, dataset, exposure=settings.exposure, header=settings.header, missing=missing)
 
 
 def _divided_in_time(dataset: Dataset, test_fraction: float) -> tuple[Dataset, Dataset]:

@@ -9,7 +9,7 @@ from contextlib import contextmanager
 from dataclasses import replace
 from typing import TYPE_CHECKING, Any
 
-from pmgp.app.folder import STORE, begin, begun, check_folder, clear, clear_store, local
+from pmgp.app.folder import STORE, abandon, begin, begun, check_folder, clear, clear_store, local
 from pmgp.app.outcome import Outcome
 from pmgp.app.problem import prepare
 from pmgp.app.settings import RunError, Settings
@@ -35,8 +35,12 @@ def execute(settings: Settings, console: Console) -> Outcome:
 
     report.print_problem(console, problem)
     start = time.perf_counter()
-    drawn = None if settings.resume else problem.task.drawn(problem)
-    idata = sample(problem.model, settings) if drawn is None else drawn.idata
+    try:
+        drawn = None if settings.resume else problem.task.drawn(problem)
+        idata = sample(problem.model, settings) if drawn is None else drawn.idata
+    except Exception:
+        abandon(settings.out)
+        raise
     sampled = time.perf_counter()
     clear(settings.out)
     with local(settings.out) as folder:

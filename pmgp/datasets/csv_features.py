@@ -72,6 +72,11 @@ def encode_features(cells: pd.DataFrame, fill: bool = False, numbered: bool = Fa
     if fill:
         cells, numbers, filled = _filled(cells, numbers, missing, text)
         notices += filled
+    if numbered and missing.any(axis=None):
+        raise DatasetError(
+            f"column {cells.columns[0]!r} of times has no value in row {cells.index[missing.any(axis=1)][0]} "
+            f"({COUNTING}): --missing drop leaves out such rows"
+        )
     _check_cells(cells, numbers, text, missing & (not fill))
     encoded: list[NDArray[np.float64]] = []
     names: list[str] = []

@@ -126,6 +126,11 @@ def measured_labels(cells: pd.Series) -> Labels:
         )
     if np.ptp(numbers) == 0.0:
         raise DatasetError(f"all measurements of label column {cells.name!r} are {numbers[0]:g}: nothing to learn")
+    if not 1e-100 < np.ptp(numbers) < 1e100:
+        raise DatasetError(
+            f"the measurements of label column {cells.name!r} go from {numbers.min():g} to {numbers.max():g}, whose "
+            "variance double precision does not hold: change their unit, or leave out marks of missing values"
+        )
     return Labels(numbers.astype(np.float64), None)
 
 
@@ -161,6 +166,8 @@ def _values(cells: pd.Series) -> list[str]:
     """Return the different values of a column without missing cells, sorted."""
     missing = cells.index[is_missing(cells.to_frame()).iloc[:, 0]]
     if len(missing):
+        if len(missing) == len(cells):
+            raise DatasetError(f"label column {cells.name!r} holds no value: name the label column with --label")
         shown = ", ".join(str(row) for row in missing[:N_SHOWN]) + (", ..." if len(missing) > N_SHOWN else "")
         raise DatasetError(
             f"label column {cells.name!r} is empty or NA in row {shown} (counted from 0, without the header). "

@@ -7,6 +7,8 @@ from collections.abc import Sequence
 from pathlib import Path
 from typing import TYPE_CHECKING, NamedTuple
 
+import numpy as np
+
 from pmgp.datasets.dataset import DatasetError
 
 if TYPE_CHECKING:
@@ -51,6 +53,10 @@ def read_table(path: Path, header: bool | None = None, least: int = 2) -> Table:
             f"the first line of {path} looks like a row of data, not like column names: {few(names)}. With --no-header "
             "it is read as data, and the columns are called x1, x2, ...; with --header it is read as names"
         )
+    empty = [not name and not rows[column].any() for name, column in zip(names, rows, strict=True)]
+    if any(empty):
+        # As after a separator at the end of each line.
+        rows, names = rows.loc[:, np.invert(empty)], [name for name, left in zip(names, empty, strict=True) if not left]
     names = [name or f"column{index}" for index, name in enumerate(names, 1)]
     twice = sorted({name for name in names if names.count(name) > 1})
     if twice:

@@ -67,8 +67,8 @@ def read_csv(
         names.
     missing : {"drop", "median"}, optional
         What to do if a cell of a used column is empty, ``NA``, ``NaN``, ``null`` or ``?``: leave out its row, or
-        replace it by the median of all rows (the most frequent value of a category); ``notices`` say how often. Labels
-        and exposures are never replaced. By default such a file is refused.
+        replace it by the median of all rows (the most frequent value of a category); ``notices`` say how often. Labels,
+        exposures and times are never replaced. By default such a file is refused.
     time : str, optional
         Name of a column of times, which is then the only feature; not together with ``features``.
 
@@ -110,7 +110,8 @@ def read_csv(
         table, dropped = _complete_rows(table, columns)
         notices += dropped
     labels = _labels(one_spelling(table[columns.label]), kind, order)
-    encoded = encode_features(table[columns.features], fill=missing == "median", numbered=time is not None)
+    in_time = time is not None
+    encoded = encode_features(table[columns.features], fill=missing == "median" and not in_time, numbered=in_time)
     return Dataset(
         name=path.name.split(".")[0],
         X=encoded.X,

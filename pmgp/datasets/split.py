@@ -52,7 +52,10 @@ def train_test_split(dataset: Dataset, test_fraction: float, seed: int) -> tuple
         if size == stratum.size or absent:
             points = f"{stratum.size} points" + (" of a class" if len(strata) > 1 else "")
             part = "test" if size == 0 else "training"
-            raise DatasetError(f"test fraction {test_fraction} leaves none of the {points} in the {part} part")
+            raise DatasetError(
+                f"test fraction {test_fraction} leaves none of the {points} in the {part} part: give another one, or 0 "
+                "to learn from all points"
+            )
         in_test[rng.permutation(stratum)[:size]] = True
     return dataset.take(np.flatnonzero(~in_test)), dataset.take(np.flatnonzero(in_test))
 

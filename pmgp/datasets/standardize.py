@@ -11,6 +11,9 @@ from numpy.typing import ArrayLike, NDArray
 
 from pmgp.datasets.dataset import Category, DatasetError
 
+LARGEST = 1e150
+"""Squares of larger numbers overflow."""
+
 
 @dataclass(frozen=True, eq=False)
 class Standardizer:
@@ -56,7 +59,8 @@ class Standardizer:
         Raises
         ------
         DatasetError
-            If X is not a table of finite numbers with at least one row.
+            If X is not a table of finite numbers with at least one row, or if the range of a feature is so large or
+            small that its standard deviation overflows.
         """
         X = _table(X)
         if not len(X):
@@ -64,6 +68,7 @@ class Standardizer:
         # A constant column keeps scale 1, so that it becomes zeros; rounding can leave its
         # standard deviation positive, hence the comparison of extremes.
         constant = X.min(axis=0) == X.max(axis=0)
+        _refuse_extremes(X[:, ~constant], np.flatnonzero(~constant))
         mean = np.where(constant, X[0], X.mean(axis=0))
         scale = np.where(constant, 1.0, X.std(axis=0))
         for category in categories:
@@ -84,6 +89,19 @@ class Standardizer:
         if X.shape[1] != len(self.mean):
             raise DatasetError(f"X has {X.shape[1]} columns, the training part had {len(self.mean)}")
         return (X - self.mean) / self.scale
+
+
+def _refuse_extremes(X: NDArray[np.float64], places: NDArray[np.intp]) -> None:
+    """Refuse features whose standard deviations would overflow."""
+    low, high = X.min(axis=0), X.max(axis=0)
+    with np.errstate(over="ignore"):
+        extreme = ~((high - low < LARGEST) & (high - low > 1.0 / LARGEST))
+    if extreme.any():
+        at = int(np.argmax(extreme))
+        raise DatasetError(
+            f"feature {places[at]}, counted from 0, goes from {low[at]:g} to {high[at]:g}, for which double precision "
+            "has no standard deviation: change its unit, or leave out marks of missing values"
+        )
 
 
 def _table(X: ArrayLike) -> NDArray[np.float64]:

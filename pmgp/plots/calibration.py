@@ -11,12 +11,14 @@ from matplotlib.figure import Figure
 from numpy.typing import ArrayLike, NDArray
 from scipy.stats import binomtest
 
-from pmgp.plots.names import check_names
+from pmgp.plots.names import check_names, in_lines
 from pmgp.plots.style import ACCENT, GRAY, WIDTH, style
 from pmgp.scores.validation import labels_and_probabilities
 
 CONFIDENCE = 0.9
 """Coverage of the error bars."""
+LONG = 24
+"""Names with more letters than this have a line of the legend each."""
 
 
 class Reliability(NamedTuple):
@@ -87,25 +89,26 @@ def calibration(
     >>> y = (rng.uniform(size=200) < probability).astype(int)
     >>> figure = pmgp.plots.calibration(y, probability, classes=("healthy", "ill"))
     """
-    check_names(classes, 2)
+    names = check_names(classes, 2)
     y, probability = labels_and_probabilities(y, probability)
     with style():
         figure, (top, bottom) = plt.subplots(2, 1, figsize=(0.65 * WIDTH, 6.6), sharex=True, height_ratios=(3, 1))
         draw_reliability(top, reliability(y, probability, bins))
         # Above the axes, since error bars may occupy any corner within them.
         top.legend(loc="lower left", bbox_to_anchor=(0, 1), ncols=2)
-        top.set_ylabel(f"observed frequency of {classes[1]}")
+        top.set_ylabel(in_lines(f"observed frequency of {classes[1]}", 40))
         edges = np.linspace(0, 1, 2 * bins + 1)
         bottom.hist(
             [probability[y == 0], probability[y == 1]],
             bins=edges.tolist(),
             stacked=True,
             color=["0.75", ACCENT],
-            label=[f"true class {name}" for name in classes],
+            label=[f"true class {name}" for name in names],
         )
-        bottom.set(xlabel=f"predicted probability of {classes[1]}", ylabel="test points")
+        bottom.set(xlabel=in_lines(f"predicted probability of {classes[1]}", 60), ylabel="test points")
         # Above the axes as well: bars may be high anywhere.
-        bottom.legend(loc="lower left", bbox_to_anchor=(0, 1), ncols=2)
+        long = max(map(len, names)) > LONG
+        bottom.legend(loc="lower left", bbox_to_anchor=(0, 1), ncols=1 if long else 2)
     return figure
 
 

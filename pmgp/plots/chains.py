@@ -14,6 +14,7 @@ from matplotlib.axes import Axes
 from matplotlib.figure import Figure
 
 from pmgp import diagnostics
+from pmgp.plots.names import in_lines, plain
 from pmgp.plots.style import GRAY, WIDTH, style
 
 RHAT_LIMIT = 1.01
@@ -24,6 +25,8 @@ LEAST_EXCESS = 1e-3
 
 PANEL_HEIGHT = 2.4
 COLUMNS = 3
+TITLE = 32
+"""Letters in a line of a panel's title."""
 N_NAMED = 8
 """Number of curves with a color and a name of their own, the length of ArviZ's color cycle."""
 
@@ -52,7 +55,7 @@ def trace(
     visuals = {"trace": {"alpha": 0.75, "width": 0.7}}
     figure = _facets(arviz.plot_trace, idata, var_names, visuals=visuals)
     for axes, unit in zip(figure.axes, _units(idata, var_names, units), strict=False):
-        axes.set_ylabel(unit)
+        axes.set_ylabel(plain(unit))
     return figure
 
 
@@ -99,6 +102,8 @@ def autocorrelation(idata: xr.DataTree, var_names: Sequence[str] | str | None = 
     >>> idata = az.from_dict({"posterior": {"lengthscale": rng.gamma(2.0, 1.0, (4, 100))}})
     >>> figure = pmgp.plots.autocorrelation(idata)
     """
+    if max_lag < 1:
+        raise ValueError(f"max_lag must be at least 1, not {max_lag}")
     lags = min(max_lag, idata["posterior"].sizes["draw"])
     # ArviZ's band is left out because its width is computed from the lags shown, not from the draws.
     visuals = {"credible_interval": False}
@@ -124,7 +129,7 @@ def posterior(
     """
     figure = _facets(arviz.plot_dist, idata, var_names, legend=False)
     for axes, unit in zip(figure.axes, _units(idata, var_names, units), strict=False):
-        axes.set_xlabel(unit)
+        axes.set_xlabel(plain(unit))
     return figure
 
 
@@ -148,6 +153,7 @@ def _facets(
             collection.add_legend("chain")
     for index, axes in enumerate(figure.axes):
         axes.set_ylabel(ylabel if index % COLUMNS == 0 else "")
+        axes.set_title(in_lines(axes.get_title(), TITLE))
     return figure
 
 
@@ -183,7 +189,7 @@ def rhat(idata: xr.DataTree, var_names: Sequence[str] | str | None = None) -> Fi
     with style():
         figure, axes = plt.subplots(figsize=(WIDTH, 4))
         for index, (name, values) in enumerate(curves.items()):
-            look = {"label": name} if index < N_NAMED else {"color": "0.8", "zorder": 1}
+            look = {"label": in_lines(name, 40)} if index < N_NAMED else {"color": "0.8", "zorder": 1}
             axes.plot(draws, np.maximum(values - 1, LEAST_EXCESS), linewidth=1.5, **look)
         axes.axhline(RHAT_LIMIT - 1, color=GRAY, linestyle="--", linewidth=1)
         _scale_excess(axes)

@@ -10,6 +10,7 @@ from matplotlib.axes import Axes
 from matplotlib.figure import Figure
 from numpy.typing import ArrayLike, NDArray
 
+from pmgp.plots.names import in_lines
 from pmgp.plots.style import ACCENT, GRAY, WIDTH, style
 
 CONFIDENCE = 0.9
@@ -74,7 +75,7 @@ def counts(
         figure, (left, right) = plt.subplots(1, 2, figsize=(WIDTH, 4.6), width_ratios=(3, 2))
         draw_observed(left, y, mean, Interval(low, high), "count")
         _count_axes(left, float(max(y.max(), mean.max(), high.max())))
-        left.set(xlabel=f"predicted mean of {name}", ylabel=f"observed {name}")
+        left.set(xlabel=in_lines(f"predicted mean of {name}", 50), ylabel=in_lines(f"observed {name}", 45))
         draw_transform(right, (below, up_to), bins, "probability up to the observed count")
     return figure
 

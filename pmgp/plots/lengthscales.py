@@ -11,6 +11,7 @@ import xarray as xr
 from matplotlib.figure import Figure
 from matplotlib.ticker import LogLocator
 
+from pmgp.plots.names import in_lines, plain
 from pmgp.plots.style import ACCENT, GRAY, WIDTH, style
 
 PROBABILITIES = (0.5, 0.9)
@@ -65,7 +66,7 @@ def lengthscale(
     posterior = idata["posterior"].to_dataset()
     if name not in posterior:
         raise ValueError(f"the posterior has no variable {name!r}")
-    label = "length-scale" if unit is None else f"length-scale ({unit})"
+    label = "length-scale" if unit is None else f"length-scale ({plain(unit)})"
     with style():
         if posterior[name].ndim == 2:
             return _density(posterior[name], prior, label)
@@ -95,7 +96,7 @@ def _intervals(draws: xr.DataArray, prior: Prior | None, label: str) -> Figure:
     others = [dim for dim in draws.dims if dim not in ("chain", "draw")]
     draws = draws.stack(element=others, sample=["chain", "draw"]).transpose("element", "sample")
     draws = draws.isel(element=np.argsort(-draws.median("sample").to_numpy()))
-    labels = [", ".join(map(str, index)) for index in draws.indexes["element"]]
+    labels = [in_lines(", ".join(map(str, index)), 40) for index in draws.indexes["element"]]
     rows = np.arange(len(labels))
     figure, axes = plt.subplots(figsize=(WIDTH, 1.2 + 0.34 * len(labels)))
     for probability, width in zip(PROBABILITIES, (5, 1.6), strict=True):
@@ -104,8 +105,7 @@ def _intervals(draws: xr.DataArray, prior: Prior | None, label: str) -> Figure:
     axes.plot(draws.median("sample"), rows, "o", color="white", markeredgecolor=ACCENT)
     if prior is not None:
         left, right = prior.interval(PROBABILITIES[-1])
-        label = f"prior, {PROBABILITIES[-1]:.0%}"
-        axes.axvspan(left, right, color="0.93", zorder=0, label=label)
+        axes.axvspan(left, right, color="0.93", zorder=0, label=f"prior, {PROBABILITIES[-1]:.0%}")
     axes.set_xscale("log")
     axes.xaxis.set_major_locator(LogLocator(subs=(1, 2, 5)))
     axes.xaxis.set_major_formatter("{x:g}")

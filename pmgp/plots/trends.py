@@ -11,6 +11,7 @@ import numpy as np
 from matplotlib.figure import Figure
 from numpy.typing import ArrayLike
 
+from pmgp.plots.names import in_lines, plain
 from pmgp.plots.style import ACCENT, GRAY, WIDTH, style
 
 if TYPE_CHECKING:
@@ -66,9 +67,10 @@ def trend(
             color, word = (FORECAST, "forecast") if forecast else (ACCENT, "trend")
             if "count_low" in table:
                 ends = rows["count_low"], rows["count_high"]
-                axes.fill_between(rows["time"], *ends, color=color, alpha=0.13, linewidth=0)
+                of_counts = "counts: interval of 90 %" if first and not forecast else None
+                axes.fill_between(rows["time"], *ends, color=color, alpha=0.13, linewidth=0, label=of_counts)
             axes.fill_between(rows["time"], rows["low"], rows["high"], color=color, alpha=0.35, linewidth=0)
-            label = f"{word}: median, and interval of 90 %" if first else None
+            label = f"{word}: median, and its interval of 90 %" if first else None
             axes.plot(rows["time"], rows["median"], color=color, label=label)
         many = len(np.asarray(observations[0])) > FEW
         settings: dict[str, Any] = {"color": GRAY, "linestyle": "none", "marker": "o", "zorder": 1}
@@ -77,10 +79,10 @@ def trend(
             axes.plot(
                 *left_out, markersize=3.5, label="observed, kept for testing", **settings | {"markerfacecolor": "white"}
             )
-        axes.set(xlabel=axis, ylabel=name)
+        axes.set(xlabel=in_lines(axis, 80), ylabel=in_lines(name, 45))
         if categories:
-            axes.set_yticks(range(len(categories)), categories)
-        axes.legend(loc="lower left", bbox_to_anchor=(0, 1), ncols=3)
+            axes.set_yticks(range(len(categories)), list(map(plain, categories)))
+        axes.legend(loc="lower left", bbox_to_anchor=(0, 1), ncols=2)
     return figure
 
 

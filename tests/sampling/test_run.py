@@ -350,6 +350,8 @@ def test_other_step_methods_are_refused(probit_model, stored):
 
 
 def test_a_folder_that_holds_something_is_refused(sample, probit_model, stored, tmp_path):
+    with pytest.raises(pmgp.StoreError, match="is a file: give a folder"):
+        pmgp.sample(probit_model, out=__file__)
     with pytest.raises(pmgp.StoreError, match=r"is not empty: continue its run with pmgp\.resume"):
         sample(out=stored)
     with pytest.raises(pmgp.StoreError, match="holds no run"):
@@ -441,6 +443,7 @@ def test_settings_out_of_range_are_refused(sample, settings, words):
         ({"cores": 0}, "cores must be an integer of at least 1, not 0"),
         ({"chains": 3}, "chains is that of the run"),
         ({"ess": 10, "max_draws": 80}, "max_draws is that of the run"),
+        ({"draws": 2}, r"has \d+ draws of a chain, and draws=2 is their total number"),
     ],
 )
 def test_what_cannot_change_leaves_a_run_as_it_is(stored, probit_model, step, settings, words):

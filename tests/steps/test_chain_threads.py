@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from concurrent.futures import ThreadPoolExecutor
 from typing import ClassVar
 
 import numpy as np
@@ -13,6 +14,7 @@ import pmgp
 from pmgp.core.numerics import threads
 from pmgp.core.numerics.threads import blas_threads, threads_limited
 from pmgp.interface.steps.chain_step import ChainStep
+from pmgp.interface.steps.shared import share
 from pmgp.interface.steps.threads import ThreadShare
 
 
@@ -121,3 +123,13 @@ def test_every_step_method_limits_threads():
     methods = [value for value in public if isinstance(value, type) and issubclass(value, BlockedStep)]
     assert len(methods) == 15
     assert all(issubclass(method, ChainStep) for method in methods)
+
+
+def test_each_thread_has_functions_of_its_own():
+    model = pmgp.models.classifier(np.arange(6.0)[:, None], [0, 1, 0, 1, 1, 0])
+    with ThreadPoolExecutor(1) as other:
+        theirs = other.submit(share, model).result()
+        assert other.submit(share, model).result() is theirs
+    assert share(model) is share(model)
+    assert share(model) is not theirs
+    assert share(model).parts is not theirs.parts

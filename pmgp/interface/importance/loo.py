@@ -126,6 +126,7 @@ def loo(
     latents = find_together(model, latent)
     _refuse_long(latents[0], int(model.eval_rv_shapes()[latents[0].name][-1]))
     posterior = some_draws(idata, [*latents, *hyperparameters(model, latents)], model, draws)
+    _refuse_other_observations(idata, model)
     parts = share(model, latent, compile_kwargs=compile_kwargs, given_theta=False).parts
     _refuse_joint_terms(parts)
     estimates = Estimates(parts, ImportanceSampling(particles), approximation)
@@ -159,6 +160,20 @@ def _refuse_joint_terms(parts: LatentGaussianModel) -> None:
             f"it is not known which value of {parts.latent_name!r} belongs to an observation: a term of the likelihood "
             "depends on several of them, or the likelihood has no method log_density"
         )
+
+
+def _refuse_other_observations(idata: Any, model: pm.Model) -> None:
+    """Refuse a model whose observations are not those that are stored with the draws."""
+    stored = idata.get("observed_data", {})
+    for observed in model.observed_RVs:
+        if observed.name not in stored:
+            continue
+        drawn, present = stored[observed.name].to_numpy(), model.rvs_to_values[observed].eval()
+        if drawn.shape != present.shape or not np.array_equal(drawn, present, equal_nan=drawn.dtype.kind == "f"):
+            raise ValueError(
+                f"the model has other observations of {observed.name!r} than those that the draws were made with: "
+                "restore them, or sample again"
+            )
 
 
 def _refuse_few(posterior: xr.Dataset) -> None:

@@ -51,6 +51,8 @@ def posterior_of(
             f"the posterior must have the dimensions 'chain' and 'draw'; it has {found}. Select one chain with a list, "
             "as in idata.sel(chain=[0])"
         )
+    if not posterior.sizes["chain"] * posterior.sizes["draw"]:
+        raise ValueError("the posterior has no draws left: select fewer away")
     if not weights and "sample_stats" in idata and "log_weight" in idata["sample_stats"]:
         raise ValueError(
             'the draws have weights, sample_stats["log_weight"], and this is a plain average over draws: let '

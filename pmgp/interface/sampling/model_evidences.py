@@ -98,6 +98,8 @@ def evidences(
     True
     """
     check_executor(executor, stall_limit)
+    if not isinstance(models, Mapping) or not models:
+        raise ValueError("models must be a dictionary of models by name, with one at least")
     if out is not None and random_seed is None:
         raise ValueError("out= needs a random_seed, so that a model that is sampled again has the same draws")
     prints = {name: fingerprint.of_model(model) for name, model in models.items()}

@@ -155,12 +155,12 @@ def sample(
     _check(draws, ess, max_draws, flush_every, options)
     check_executor(executor, stall_limit, flush_every)
     model = pm.modelcontext(model)
-    _check_initvals(model, options.get("initvals"))
     if chain_method != "parallel":
         _check_vectorized(chain_method, {"cores": cores, "ess": ess, "out": out, "executor": executor})
         tuned = PseudoMarginal.default_tune_steps if tune is None else int(tune)
         seed = Seed.from_random_seed(random_seed)
         return vectorized(model, step, VectorizedRun(int(draws), tuned, int(chains), seed), options)
+    _check_initvals(model, options.get("initvals"))
     recommendation = recommend(model) if step is None else None
     chained = out is not None or "initvals" in options
     if recommendation is not None and not options.get("quiet"):
@@ -233,7 +233,7 @@ def resume(
     step : step method or sequence of them, optional
         The step methods that were given to `sample`.
     draws : int, optional
-        Total number of draws of each chain, by default that of the run.
+        Total number of draws of each chain, at least as many as there are, by default that of the run.
     ess : float, optional
         Continue until there are this many effective draws; see `sample`.
     cores : int, optional
@@ -283,6 +283,8 @@ def resume(
         _log.info(_announcement(recommendation, chained=True))
     made = _assembled(model, step if recommendation is None else recommendation.steps(), options)
     run.check(model, made)
+    if draws is not None:
+        _refuse_fewer(run, int(draws))
     if draws is not None or ess is not None:
         effective = None if ess is None else float(ess)
         run = run.aiming_at(run.settings.draws if draws is None else int(draws), effective, MOST)
@@ -299,6 +301,15 @@ def _check_counts(**given: int | None) -> None:
         least = 0 if name == "tune" else 1
         if value is not None and not is_whole(value, least):
             raise ValueError(f"{name} must be an integer of at least {least}, not {value!r}")
+
+
+def _refuse_fewer(run: StoredRun, draws: int) -> None:
+    made = max(chain.iterations for chain in run.chains()) - run.settings.tune
+    if draws < made:
+        raise ValueError(
+            f"the run in {run.folder} has {made} draws of a chain, and draws={draws} is their total number, not the "
+            "number of further draws: give as many or more"
+        )
 
 
 def _refuse_of_run(options: dict[str, Any]) -> None:

@@ -155,7 +155,9 @@ class StoredRun:
 
 def check_free(folder: Folder) -> None:
     """Refuse a folder that is not empty."""
-    if folder.exists() and (not folder.is_dir() or _occupied(folder)):
+    if folder.exists() and not folder.is_dir():
+        raise StoreError(f"{folder} is a file: give a folder as out=")
+    if folder.exists() and _occupied(folder):
         raise StoreError(f"{folder} is not empty: continue its run with pmgp.resume, or give another folder as out=")
 
 

@@ -19,7 +19,7 @@ from pmgp.core.marginal.calibration import DEFAULT_DRAWS
 from pmgp.core.transitions.alternation import Alternation
 from pmgp.core.transitions.mixture import IndependenceMixture
 from pmgp.interface.sampling.drawing import REPORT, NoDrawsError
-from pmgp.interface.sampling.report import report
+from pmgp.interface.sampling.report import PYTHON, report
 from pmgp.interface.sampling.stored_run import Seed
 from pmgp.interface.steps import JaxMatrices, PseudoMarginal
 from pmgp.interface.steps.starts import unusable_start
@@ -80,7 +80,7 @@ def vectorized(model: pm.Model, step: Any, settings: VectorizedRun, options: dic
     attributes = {"sampling_time": perf_counter() - begun, "tuning_steps": settings.tune}
     idata = _tree(model, chains, drawn, drawing.draws, attributes)
     _warn(idata["sample_stats"])
-    found = report(idata)
+    found = report(idata, words=PYTHON._replace(more=lambda ess, needed: f"draws={needed} makes as many"))
     idata.attrs[REPORT] = str(found)
     if not quiet:
         _log.log(logging.INFO if found.good else logging.WARNING, str(found))

@@ -6,6 +6,7 @@ builds and factorizes it, and the others use the result.
 
 from __future__ import annotations
 
+from threading import get_ident
 from typing import Any
 from weakref import WeakKeyDictionary
 
@@ -63,7 +64,8 @@ def share(
     shapes = None if initial_point is None else tuple((name, np.shape(v)) for name, v in initial_point.items())
     given = latent if isinstance(latent, list | tuple) else [latent]
     name = tuple(one if one is None or isinstance(one, str) else one.name for one in given)
-    key = (variables, name, shapes, repr(compile_kwargs), given_theta)
+    # Compiled functions and the last prior are not to be used by two threads at a time.
+    key = (variables, name, shapes, repr(compile_kwargs), given_theta, get_ident())
     known = _shared.setdefault(model, {})
     if key not in known:
         known[key] = SharedModel(take_apart(model, latent, initial_point, compile_kwargs, given_theta))
