@@ -12,6 +12,7 @@ from pmgp.interface.graphs.compilation import Compiler
 from pmgp.interface.model.effects import effects
 from pmgp.interface.model.latent_gaussian import ModelError
 from pmgp.interface.model.latent_pieces import distinct_rows
+from pmgp.interface.model.linear_nodes import predictors
 from pmgp.interface.model.linear_predictor import Leaf, LinearPredictor
 from pmgp.interface.model.taking_apart import take_apart
 from pmgp.interface.model.theta_vector import ThetaVector
@@ -95,13 +96,13 @@ def test_the_likelihood_is_a_function_of_the_predictors(build):
     theta = ThetaVector([one for one in model.value_vars if one not in values], point, Compiler())
     terms = model.logp(vars=model.observed_RVs, sum=False)
     leaves = [Leaf(value.name, value, point[value.name]) for value in values]
-    found = LinearPredictor(terms, leaves, theta)
+    found = LinearPredictor(predictors(terms, [leaf.node for leaf in leaves], theta.values), leaves, theta)
     written = theta.compile([found.vector], found.write(terms), interpreted=True)
     given = theta.compile(values, terms, interpreted=True)
     x = [np.asarray(rng.normal(size=np.shape(point[value.name]))) for value in values]
     at = theta.initial + 0.1 * rng.normal(size=theta.dimension)
-    predictors = found.design() @ (found.column_scales(at) * np.concatenate([np.ravel(one) for one in x]))
-    for one, other in zip(written(predictors, at), given(*x, at), strict=True):
+    eta = found.design() @ (found.column_scales(at) * np.concatenate([np.ravel(one) for one in x]))
+    for one, other in zip(written(eta, at), given(*x, at), strict=True):
         np.testing.assert_allclose(one, other, rtol=1e-10)
 
 
@@ -114,7 +115,8 @@ def test_a_predictor_has_no_sign_and_no_number_before_it(scale):
     point = model.initial_point()
     theta = ThetaVector([one for one in model.value_vars if one not in values], point, Compiler())
     leaves = [Leaf(value.name, value, point[value.name]) for value in values]
-    found = LinearPredictor(model.logp(vars=model.observed_RVs, sum=False), leaves, theta)
+    terms = model.logp(vars=model.observed_RVs, sum=False)
+    found = LinearPredictor(predictors(terms, [leaf.node for leaf in leaves], theta.values), leaves, theta)
     assert found.scaled == (scale is not None)
     np.testing.assert_array_equal(found.design().toarray().sum(axis=1), 1.0)
     assert distinct_rows(found.design())[1].sites == 8

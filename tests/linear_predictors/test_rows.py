@@ -19,7 +19,7 @@ import pmgp
 from pmgp.interface.graphs.compilation import INTERPRETED
 from pmgp.interface.model.latent_gaussian import ModelError
 from pmgp.interface.prediction.grown import GrownPiece
-from pmgp.interface.prediction.predictor_rows import PredictorRows
+from pmgp.interface.prediction.predictor_rows import PredictorRows, Predictors
 
 GROUPS, TIMES, DRAWS = 4, 5, 7
 BOUND = 4.5
@@ -160,11 +160,17 @@ def test_draws_for_new_groups_and_times_have_the_moments_of_algebra(series, name
 
 @pytest.mark.full
 def test_a_twin_that_draws_the_rows_of_a_new_group_apart_is_rejected(monkeypatch):
-    def apart(self, rng, theta, values):
-        mean, variance = self.moments(theta, values)
-        return mean - self.offsets(theta) + np.sqrt(variance) * rng.standard_normal(len(mean))
+    drawn, at, several = PredictorRows.draw, Predictors.at, []
 
-    monkeypatch.setattr(PredictorRows, "draw", apart)
+    def draw(self, rng, given):
+        several[:] = [drawn(self, rng, given) for _ in range(2)]
+        return several[0]
+
+    def apart(self, theta, pieces):
+        return np.array([at(self, theta, one)[row] for row, one in enumerate(several)])
+
+    monkeypatch.setattr(PredictorRows, "draw", draw)
+    monkeypatch.setattr(Predictors, "at", apart)
     assert deviation_of_draws("walk", COMBINATIONS["the same new ones"]) > 2.0 * BOUND
 
 
@@ -234,6 +240,107 @@ def test_the_predictor_is_the_one_that_the_likelihood_was_given(name):
     if name == "BernoulliProbit":
         np.testing.assert_allclose(found["probability"], norm.cdf([0.3, -0.4, -0.4]), rtol=1e-9)
         assert found["probability"].dims == ("point",)
+
+
+E = np.array([1.0, 2.0])
+WRITTEN = {
+    "offset and sign": (lambda u, level: np.log(E) - u, lambda u: np.log(E) - u),
+    "sign": (lambda u, level: -(level + u), lambda u: -(2.0 + u)),
+    "half": (lambda u, level: (level + u) / 2.0, lambda u: (2.0 + u) / 2.0),
+    "scale": (lambda u, level: 1.7 * (level + u), lambda u: 1.7 * (2.0 + u)),
+    "hyper-parameter": (lambda u, level: 1.0 + level * u, lambda u: 1.0 + 2.0 * u),
+}
+
+
+def one_draw(**values) -> xr.DataTree:
+    """A posterior of one draw, with the effect of one group."""
+    draws = {name: np.asarray(value)[None, None] for name, value in values.items()}
+    return arviz.from_dict({"posterior": draws}, dims={"u": ["g"]}, coords={"g": ["a"]})
+
+
+def of_written(eta, observe) -> xr.Dataset:
+    """Predictions for a known group and a new one, whose effect has a deviation of two."""
+    with pm.Model(coords={"g": ["a"]}) as model:
+        tau, level = pm.HalfNormal("tau"), pm.Normal("level")
+        group = pm.Data("group_of", np.array([0, 0]))
+        observe("y", eta(pm.Normal("u", 0.0, tau, dims="g")[group], level))
+    model.set_dim("g", 2, coord_values=["a", "b"])
+    model.set_data("group_of", np.array([0, 1]))
+    idata = one_draw(tau=2.0, level=2.0, u=[0.3])
+    drawn = pmgp.sample_predictions(idata, model=model, random_seed=1, progressbar=False)["predictions"]
+    assert drawn["latent"].sizes["point"] == 2
+    return pmgp.predict(idata, model=model, progressbar=False).assign(drawn=drawn["latent"][0, 0])
+
+
+@pytest.mark.full
+@pytest.mark.parametrize(("eta", "expected"), WRITTEN.values(), ids=WRITTEN)
+def test_latent_moments_are_those_of_the_predictor_as_it_is_written(eta, expected):
+    found = of_written(eta, lambda name, f: pm.Poisson(name, pm.math.exp(f), observed=[1, 2]))
+    at_zero, slope = expected(0.0), expected(1.0) - expected(0.0)
+    known = at_zero + slope * 0.3
+    np.testing.assert_allclose(found["latent_mean"], [np.ravel(known)[0], np.ravel(at_zero)[-1]], rtol=1e-9)
+    np.testing.assert_allclose(found["latent_variance"], [0.0, (2.0 * np.ravel(slope)[-1]) ** 2], rtol=1e-9, atol=1e-12)
+    np.testing.assert_allclose(found["drawn"][0], np.ravel(known)[0], rtol=1e-9)
+    np.testing.assert_allclose(found["mean"], np.exp(found["latent_mean"] + found["latent_variance"] / 2), rtol=1e-6)
+
+
+LINKS = {
+    "probit": lambda name, f: pm.Bernoulli(name, p=pm.math.invprobit(f), observed=[0, 1]),
+    "ordered probit": lambda name, f: pm.OrderedProbit(name, eta=f, cutpoints=[0.0, 1.0], observed=[0, 1]),
+    "ordered logit": lambda name, f: pm.OrderedLogistic(name, eta=f, cutpoints=[0.0, 1.0], observed=[0, 1]),
+    "probit with its own scale": lambda name, f: pmgp.BernoulliProbit(name, f, observed=[0, 1]),
+}
+
+
+@pytest.mark.full
+@pytest.mark.parametrize("observe", LINKS.values(), ids=LINKS)
+def test_the_parts_of_a_link_are_no_part_of_the_predictor(observe):
+    found = of_written(lambda u, level: level - u, observe)
+    np.testing.assert_allclose(found["latent_mean"], [1.7, 2.0], rtol=1e-9)
+    np.testing.assert_allclose(found["latent_variance"], [0.0, 4.0], rtol=1e-9, atol=1e-12)
+
+
+@pytest.mark.full
+def test_each_outcome_has_its_predictors_in_the_order_of_the_model():
+    x = np.array([0.1, 0.2, 0.3])
+    with pm.Model() as model:
+        loading, tau = pm.Normal("loading", 1.0, 1.0), pm.HalfNormal("tau", 1.0)
+        u = pm.Normal("u", 0.0, tau, shape=3)
+        pm.Normal("first", 100.0 + u[::-1], 0.5, observed=np.zeros(3))
+        pm.Normal("second", x[:2] + loading * u[:2], 0.5, observed=np.zeros(2))
+    values = {"loading": np.full((1, 1), 2.0), "tau": np.ones((1, 1)), "u": np.array([[[1.0, 2.0, 3.0]]])}
+    idata = arviz.from_dict({"posterior": values})
+    found = pmgp.predict(idata, model=model, progressbar=False)
+    np.testing.assert_allclose(found["first_latent_mean"], [103.0, 102.0, 101.0])
+    np.testing.assert_allclose(found["second_latent_mean"], [2.1, 4.2])
+    assert found["first_mean"].dims == found["first_latent_mean"].dims == ("first_point",)
+    drawn = pmgp.sample_predictions(idata, model=model, random_seed=1, progressbar=False)["predictions"]
+    np.testing.assert_allclose(drawn["second_latent"][0, 0], [2.1, 4.2])
+    assert drawn["second"].dims == drawn["second_latent"].dims == ("chain", "draw", "second_point")
+
+
+def counts_of_a_table(u, group):
+    pm.Poisson("y", pm.math.exp(u[group][:, None] + np.zeros((1, 3))), observed=np.ones((2, 3), dtype=int))
+
+
+def two_counts(u, group):
+    pm.Poisson("y", pm.math.exp(u[group]), observed=[1, 2])
+    pm.Poisson("z", pm.math.exp(0.1 + u[group]), observed=[1, 2])
+
+
+@pytest.mark.full
+@pytest.mark.parametrize("observe", [counts_of_a_table, two_counts])
+def test_new_groups_are_averaged_exactly_in_tables_and_for_two_outcomes(observe):
+    with pm.Model(coords={"g": ["a"]}) as model:
+        group = pm.Data("group_of", np.array([0, 0]))
+        observe(pm.Normal("u", 0.0, pm.HalfNormal("tau"), dims="g"), group)
+    model.set_dim("g", 2, coord_values=["a", "b"])
+    model.set_data("group_of", np.array([1, 1]))
+    idata = one_draw(tau=1.5, u=[0.3])
+    found = pmgp.predict(idata, model=model, progressbar=False)
+    means = [name for name in found if name.endswith("mean") and "latent" not in name]
+    for name in means:
+        np.testing.assert_allclose(found[name], np.exp(1.5**2 / 2 + (0.1 if name == "z_mean" else 0.0)), rtol=1e-6)
 
 
 def several_logits(name, eta):

@@ -20,6 +20,7 @@ from pmgp.interface.model.images import image_of
 from pmgp.interface.model.latent_variable import ModelError
 from pmgp.interface.model.latent_vector import LatentVector
 from pmgp.interface.model.likelihood_terms import LikelihoodTerms, first_at
+from pmgp.interface.model.linear_nodes import predictors
 from pmgp.interface.model.linear_predictor import Leaf, LinearPredictor
 from pmgp.interface.model.theta_maps import ThetaMap
 from pmgp.interface.model.theta_vector import ThetaVector
@@ -68,7 +69,9 @@ class LatentPieces:
         self._sizes = [int(np.prod(shape)) for shape in self.shapes.values()]
         self._theta = theta
         self.maps: dict[str, ThetaMap] = {}
-        self.predictor = LinearPredictor(terms, [self._leaf(model, rv, point, terms) for rv in variables], theta)
+        self.leaves = [self._leaf(model, rv, point, terms) for rv in variables]
+        found = predictors(terms, [leaf.node for leaf in self.leaves], theta.values)
+        self.predictor = LinearPredictor(found, self.leaves, theta)
         self.vector, self.write = self.predictor.vector, self.predictor.write
         self.predictors = PredictorValues(self)
         self._rows: Any = None
@@ -182,7 +185,7 @@ class LatentPieces:
 
     def __getstate__(self) -> dict[str, Any]:
         """Replace the variables, which cannot be pickled, with their value variables, which have the same names."""
-        return self.__dict__ | {"variables": self.values}
+        return self.__dict__ | {"variables": self.values, "leaves": []}
 
 
 def distinct_rows(rows: Any) -> tuple[Any, SharedSites]:

@@ -10,8 +10,10 @@ from __future__ import annotations
 from collections.abc import Iterable
 from typing import NamedTuple
 
+import numpy as np
 import pytensor
 import pytensor.tensor as pt
+from pymc.pytensorf import constant_fold
 from pytensor.graph.basic import Apply, Variable
 from pytensor.graph.traversal import io_toposort, walk
 from pytensor.scalar.basic import Mul, Neg, Second, Sub, Switch, TrueDiv
@@ -39,16 +41,37 @@ def predictors(
     A predictor ends at a node that enters a nonlinear function; other nodes computed from it are functions of it.
     If a piece has different scales in two predictors, predictors end before the scales.
     """
-    found = _predictors(terms, values, theta, scaled=True)
+    found = _search(terms, values, theta, scaled=True)
+    kept = _distinct(found, values)
     for value in values:
-        if len({one.factors[value] for one in found.values() if value in one.factors}) > 1:
-            return _predictors(terms, values, theta, scaled=False)
-    return found
+        if len({one.factors[value] for one in kept.values() if value in one.factors}) > 1:
+            return _distinct(_search(terms, values, theta, scaled=False), values)
+    return kept
 
 
-def _predictors(
-    terms: list[TensorVariable], values: list[TensorVariable], theta: list[TensorVariable], scaled: bool
+def written_predictors(
+    terms: list[TensorVariable], values: list[TensorVariable], theta: list[TensorVariable], axes: int
 ) -> dict[TensorVariable, Linear]:
+    """Return the linear predictors of one observed variable as a user writes them, with signs, factors and constants.
+
+    They have as many `axes` as the observations, so that cutpoints are left out. So are the sign and the root of two in
+    the error function of a probit link.
+    """
+    found = _search(terms, values, theta, scaled=True)
+    return _kept(dict.fromkeys(_as_written(one, found.linear, axes) for one in found.ends), found, values)
+
+
+class _Search(NamedTuple):
+    """All linear nodes, the last ones, and the variables that depend on the pieces or on theta."""
+
+    linear: dict[Variable, Linear]
+    ends: dict[TensorVariable, None]
+    varies: set[Variable]
+
+
+def _search(
+    terms: list[TensorVariable], values: list[TensorVariable], theta: list[TensorVariable], scaled: bool
+) -> _Search:
     linear: dict[Variable, Linear] = {value: Linear(value, {value: ()}) for value in values}
     varies, ends = {*values, *theta}, dict.fromkeys(one for one in terms if one in linear)
     depends: set[Variable] = set(values)
@@ -65,9 +88,45 @@ def _predictors(
             ends |= dict.fromkeys(one for one in node.outputs if one in terms)
         else:
             ends |= dict.fromkeys(one for one in own if one in linear)
-    ends = dict.fromkeys(_before_scaling(one, linear, varies) for one in ends)
+    return _Search(linear, ends, varies)
+
+
+def _distinct(found: _Search, values: list[TensorVariable]) -> dict[TensorVariable, Linear]:
+    """Return the last linear nodes, before signs and scales."""
+    ends = dict.fromkeys(_before_scaling(one, found.linear, found.varies) for one in found.ends)
+    return _kept(ends, found, values)
+
+
+def _kept(
+    ends: dict[TensorVariable, None], found: _Search, values: list[TensorVariable]
+) -> dict[TensorVariable, Linear]:
+    """Return the nodes that are not made of others."""
     kept = [node for node in ends if not is_made_of(node, [one for one in ends if one is not node], values)]
-    return {node: linear[node] for node in kept}
+    return {node: found.linear[node] for node in kept}
+
+
+def _as_written(node: TensorVariable, linear: dict[Variable, Linear], axes: int) -> TensorVariable:
+    own = [] if node.owner is None else [one for one in node.owner.inputs if one in linear]
+    if len(own) != 1:
+        return node
+    if node.type.ndim > axes:
+        return _as_written(own[0], linear, axes)
+    numbers = [abs(_number(one)) for one in node.owner.inputs if one not in own]
+    if len(numbers) == 1 and min(abs(numbers[0] - root) for root in (0.5**0.5, 2.0**0.5)) < 1e-6:
+        [before] = own
+        owner = before.owner
+        return owner.inputs[0] if owner is not None and _is(owner, Neg) else before
+    return node
+
+
+def _is(node: Apply, operation: type) -> bool:
+    return isinstance(node.op, Elemwise) and isinstance(node.op.scalar_op, operation)
+
+
+def _number(variable: Variable) -> float:
+    """Return a constant scalar, NaN for another variable."""
+    [found] = constant_fold([variable], raise_not_constant=False)
+    return float("nan") if isinstance(found, Variable) or np.size(found) != 1 else np.asarray(found).item()
 
 
 def _before_scaling(node: TensorVariable, linear: dict[Variable, Linear], varies: set[Variable]) -> TensorVariable:

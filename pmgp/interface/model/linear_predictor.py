@@ -17,7 +17,7 @@ from scipy import sparse
 
 from pmgp.interface.model.latent_variable import ModelError
 from pmgp.interface.model.likelihood_terms import binary_masks
-from pmgp.interface.model.linear_nodes import predictors, theta_scales, values_read
+from pmgp.interface.model.linear_nodes import Linear, theta_scales, values_read
 from pmgp.interface.model.theta_vector import ThetaVector
 
 # In a piece with more elements than this, each predictor may depend on at most one of them.
@@ -38,18 +38,17 @@ class Leaf(NamedTuple):
 
 
 class LinearPredictor:
-    """The linear predictors of a likelihood, as one vector.
+    """Linear predictors as one vector, from the nodes that were `found`.
 
     `vector` is A x in graphs, with an element for each predictor; x holds the pieces times their scales, which depend
     on some `elements` of theta.
     """
 
-    def __init__(self, terms: list[TensorVariable], leaves: list[Leaf], theta: ThetaVector) -> None:
+    def __init__(self, found: dict[TensorVariable, Linear], leaves: list[Leaf], theta: ThetaVector) -> None:
         self._theta = theta
         self._names = [leaf.name for leaf in leaves]
         self._point = [np.asarray(leaf.start, dtype=leaf.node.dtype) for leaf in leaves]
         self._leaves = [leaf.node for leaf in leaves]
-        found = predictors(terms, self._leaves, theta.values)
         self._nodes = list(found)
         self._scales, factors = theta_scales(found, self._leaves)
         self.elements = theta.elements_of(factors)

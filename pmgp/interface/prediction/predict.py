@@ -120,7 +120,8 @@ def predict(
     model's present data: set new data with `pymc.set_data`, and call this function without `Xnew`. New groups are new
     elements of ``u``, and new times are new elements at the end of ``s``: give the variables ``dims``, and lengthen
     these with ``model.set_dim("group", 12, coord_values=...)``. Given theta, a new group has its prior's distribution,
-    and a series continues from its last value. ``latent_mean`` and ``latent_variance`` describe the whole predictor.
+    and a series continues from its last value. ``latent_mean`` and ``latent_variance`` describe the whole predictor as
+    the model writes it. Several observed variables have their own, such as ``y_latent_mean`` over ``y_point``.
 
     An observation may select one latent value, as in ``f[index]``: a new point is then one more place, observed once.
 

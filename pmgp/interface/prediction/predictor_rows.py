@@ -7,6 +7,7 @@ predictors are normal: later elements have their prior's distribution, given the
 from __future__ import annotations
 
 import warnings
+from functools import cached_property
 from typing import Any, NamedTuple
 
 import numpy as np
@@ -25,8 +26,11 @@ from pmgp.core.numerics.quadrature import normal_expectation
 from pmgp.interface.distributions.records import Expected, record_of
 from pmgp.interface.graphs.compilation import Compiler
 from pmgp.interface.importance.theta_draws import some_draws, theta_draws
-from pmgp.interface.model.latent_pieces import LatentPieces
+from pmgp.interface.model.latent_pieces import LatentPieces, distinct_rows
 from pmgp.interface.model.latent_variable import ModelError
+from pmgp.interface.model.likelihood_terms import binary_masks
+from pmgp.interface.model.linear_nodes import written_predictors
+from pmgp.interface.model.linear_predictor import LinearPredictor
 from pmgp.interface.model.missing import hyperparameters
 from pmgp.interface.model.model_prior import model_prior
 from pmgp.interface.model.pieces import piece_of
@@ -50,14 +54,16 @@ def predict_rows(
     graphs = _expected_graphs(observed)
     rows, thetas, values = _prepared(idata, model, latents, observed, list(graphs.values()), draws)
     pieces = [rows.given(theta, x) for theta, *x in zip(thetas, *values, strict=True)]
-    moments = [rows.moments(theta, one) for theta, one in zip(thetas, pieces, strict=True)]
-    means, variances = (np.array(each) for each in zip(*moments, strict=True))
     rng, found = np.random.default_rng(0), {}
     for place, name in enumerate(graphs):
         each = [rows.expected(rng, place, theta, one) for theta, one in zip(thetas, pieces, strict=True)]
         found[name] = np.mean(each, axis=0)
-    found |= {"latent_mean": means.mean(axis=0), "latent_variance": variances.mean(axis=0) + means.var(axis=0)}
-    return _dataset(found, len(thetas))
+    for prefix, predictors in _prefixed(rows.written).items():
+        moments = [_moments(predictors, theta, one) for theta, one in zip(thetas, pieces, strict=True)]
+        means, variances = (np.array(each) for each in zip(*moments, strict=True))
+        found[f"{prefix}latent_mean"] = means.mean(axis=0)
+        found[f"{prefix}latent_variance"] = variances.mean(axis=0) + means.var(axis=0)
+    return _dataset(found, list(observed), len(thetas))
 
 
 def sample_rows(
@@ -76,23 +82,51 @@ def sample_rows(
     graphs = {name: _new_draw(variable) for name, variable in observed.items()}
     seed = int(rng.integers(2**31))
     rows, thetas, values = _prepared(idata, model, latents, observed, list(graphs.values()), draws, seed)
-    latent = np.array([rows.draw(rng, theta, rows.given(theta, x)) for theta, *x in zip(thetas, *values, strict=True)])
-    found = {"latent": latent + np.array([rows.offsets(theta) for theta in thetas])}
-    for name, function in zip(graphs, rows.functions, strict=True):
-        found[name] = np.array([np.ravel(function(f, theta)[0]) for f, theta in zip(latent, thetas, strict=True)])
+    pieces = [rows.draw(rng, rows.given(theta, x)) for theta, *x in zip(thetas, *values, strict=True)]
+    found = {}
+    for prefix, predictors in _prefixed(rows.written).items():
+        each = [[one.at(theta, x) for one in predictors] for theta, x in zip(thetas, pieces, strict=True)]
+        found[f"{prefix}latent"] = np.array([np.concatenate(one) for one in each])
+    for place, name in enumerate(graphs):
+        found[name] = np.array([np.ravel(rows.at(place, theta, x)) for theta, x in zip(thetas, pieces, strict=True)])
     posterior = some_draws(idata, latents, model, draws, growing=latents)
     shape = posterior.sizes["chain"], posterior.sizes["draw"]
+    points = _Points(list(observed))
     variables = {
-        name: (("chain", "draw", _point(name, drawn, latent)), drawn.reshape(*shape, -1))
+        name: (("chain", "draw", points.of(name, drawn.shape[1])), drawn.reshape(*shape, -1))
         for name, drawn in found.items()
     }
-    labels = {name: posterior[name].to_numpy() for name in ("chain", "draw")} | {"point": np.arange(latent.shape[1])}
+    labels = {name: posterior[name].to_numpy() for name in ("chain", "draw")} | points.numbers
     return xr.DataTree.from_dict({"predictions": xr.Dataset(variables, coords=labels)})
 
 
-def _point(name: str, drawn: np.ndarray, latent: np.ndarray) -> str:
-    """Return the dimension of an observed variable: that of the predictors, if each observation has one."""
-    return "point" if drawn.shape == latent.shape else f"{name}_point"
+class _Points:
+    """The dimensions of the rows of results: "point", or one for each observed variable if there are several."""
+
+    def __init__(self, observed: list[str]) -> None:
+        self._prefixes = {f"{name}_": f"{name}_point" for name in observed} if len(observed) > 1 else {"": "point"}
+        self._lengths: dict[str, int] = {}
+
+    def of(self, name: str, length: int) -> str:
+        """Return the dimension of a result, which has its own if it has another number of rows than the first."""
+        fitting = [point for prefix, point in self._prefixes.items() if f"{name}_".startswith(prefix)]
+        point = max(fitting, key=len)
+        return point if self._lengths.setdefault(point, length) == length else f"{name}_point"
+
+    @property
+    def numbers(self) -> dict[str, np.ndarray]:
+        """Numbers of the rows along each dimension that several results may share."""
+        return {point: np.arange(length) for point, length in self._lengths.items()}
+
+
+def _prefixed(written: dict[str, list[Predictors]]) -> dict[str, list[Predictors]]:
+    """Return predictors by the prefix of their results, which is empty if there is one observed variable."""
+    return {f"{name}_" if len(written) > 1 else "": each for name, each in written.items()}
+
+
+def _moments(predictors: list[Predictors], theta: np.ndarray, given: Given) -> tuple[np.ndarray, np.ndarray]:
+    means, variances = zip(*[one.moments(theta, given) for one in predictors], strict=True)
+    return np.concatenate(means), np.concatenate(variances)
 
 
 def _new_draw(observed: TensorVariable) -> TensorVariable:
@@ -117,7 +151,7 @@ def _prepared(
     needed = hyperparameters(model, latents)
     posterior = some_draws(idata, [*latents, *needed], model, draws, growing=latents)
     try:
-        rows = PredictorRows(model, latents, needed, _parameters(observed), graphs, posterior, seed)
+        rows = PredictorRows(model, latents, needed, observed, graphs, posterior, seed)
     except IndexError as error:
         raise ModelError(
             f"an index in the model's data points beyond the last element of a latent variable "
@@ -133,10 +167,6 @@ def _prepared(
         ) from error
     values = [rows_of(posterior, rv.name) for rv in latents]
     return rows, theta_draws(posterior, model, latents), values
-
-
-def _parameters(observed: dict[str, TensorVariable]) -> list[TensorVariable]:
-    return [parameter for rv in observed.values() for parameter in rv.owner.op.dist_params(rv.owner)]
 
 
 def refuse_inputs(given: dict[str, Any]) -> None:
@@ -191,11 +221,35 @@ class Given(NamedTuple):
     new: list[tuple[np.ndarray, np.ndarray]]
 
 
+class Predictors(NamedTuple):
+    """Linear predictors, with the matrix of their data: a row for each, a column for each element of the pieces."""
+
+    predictor: LinearPredictor
+    rows: Any
+
+    def offsets(self, theta: np.ndarray) -> np.ndarray:
+        """Return the predictors where all pieces are zero: (N,)."""
+        return self.predictor.offsets(theta)
+
+    def at(self, theta: np.ndarray, pieces: np.ndarray) -> np.ndarray:
+        """Return the predictors at theta and pieces: (N,)."""
+        return self.rows @ (self.predictor.column_scales(theta) * pieces) + self.offsets(theta)
+
+    def moments(self, theta: np.ndarray, given: Given) -> tuple[np.ndarray, np.ndarray]:
+        """Return mean and variance of each predictor, given theta and the sampled pieces: two (N,) arrays."""
+        scales, variance = self.predictor.column_scales(theta), np.zeros(self.rows.shape[0])
+        for columns, factor in given.new:
+            spread = linalg.solve_triangular(factor, (self.rows[:, columns] * scales[columns]).toarray().T, lower=True)
+            variance += np.square(spread).sum(axis=0)
+        return self.at(theta, given.pieces), variance
+
+
 class PredictorRows:
     """The linear predictors of a model's rows, given draws of theta and of the latent pieces.
 
-    `needed` are the hyper-parameters, and `graphs` expectations of observations, or random, from a seed. The predictors
-    are those of the observations' `parameters`: an expectation may multiply them, as the cumulative normal does.
+    `needed` are the hyper-parameters, and `graphs` expectations of observations, or random, from a seed. These are
+    functions of the `own` predictors, which several observations may share. `written` has those of each observed
+    variable as the model writes them.
     """
 
     def __init__(
@@ -203,7 +257,7 @@ class PredictorRows:
         model: pm.Model,
         latents: list[TensorVariable],
         needed: list[TensorVariable],
-        parameters: list[TensorVariable],
+        observed: dict[str, TensorVariable],
         graphs: list[TensorVariable],
         posterior: xr.Dataset,
         seed: int | None = None,
@@ -211,12 +265,22 @@ class PredictorRows:
         # Missing observations have the mask of the former rows.
         point, settings = initial_values(model, [*needed, *latents]), {} if seed is None else {"random_seed": seed}
         theta = ThetaVector([model.rvs_to_values[rv] for rv in needed], point, Compiler(settings))
-        depending = [parameter for parameter in parameters if set(latents) & set(ancestors([parameter]))]
-        # Together, so that they have their variables in common.
+        parameters = {
+            name: [one for one in rv.owner.op.dist_params(rv.owner) if set(latents) & set(ancestors([one]))]
+            for name, rv in observed.items()
+        }
+        # Together, so that they have their variables in common. An expectation may multiply a predictor, as the
+        # cumulative normal does; so the predictors are those of the parameters too.
+        depending = [parameter for each in parameters.values() for parameter in each]
         every = model.replace_rvs_by_values([*depending, *graphs])
         terms = every[len(depending) :]
         self._latent = LatentPieces(model, latents, point, every, theta)
-        self._rows = self._latent.predictor.design()
+        self.own = Predictors(self._latent.predictor, self._latent.predictor.design())
+        replaced = iter(every)
+        self.written = {
+            name: self._as_written([next(replaced) for _ in each], theta, observed[name].type.ndim)
+            for name, each in parameters.items()
+        }
         self._places = [
             places_in_posterior(model, rv, self._latent.shapes[rv.name], posterior[rv.name]) for rv in latents
         ]
@@ -226,30 +290,26 @@ class PredictorRows:
             else None
             for name, rv, places in zip(self._latent.names, latents, self._places, strict=True)
         ]
+        self._theta = theta.initial
         written = self._latent.write(terms)
         self.functions = [theta.compile([self._latent.vector], [one], True) for one in written]
         # Here, where lengths that do not fit have a cause that can be named.
         for function in self.functions:
-            function(np.zeros(self._rows.shape[0]), theta.initial)
+            function(np.zeros(self.own.rows.shape[0]), theta.initial)
 
     def _grown_piece(self, piece: Any, name: str, known: np.ndarray) -> GrownPiece:
         return GrownPiece(piece, self._latent.maps[name].of_elements(known) if name in self._latent.maps else known)
 
-    def offsets(self, theta: np.ndarray) -> np.ndarray:
-        """Return the predictors where all pieces are zero: (N,)."""
-        return self._latent.predictor.offsets(theta)
+    def _as_written(self, terms: list[TensorVariable], theta: ThetaVector, axes: int) -> list[Predictors]:
+        leaves, found = self._latent.leaves, []
+        for node, linear in written_predictors(terms, [leaf.node for leaf in leaves], theta.values, axes).items():
+            predictor = LinearPredictor({node: linear}, leaves, theta)
+            found.append(Predictors(predictor, predictor.design()))
+        return found
 
-    def moments(self, theta: np.ndarray, given: Given) -> tuple[np.ndarray, np.ndarray]:
-        """Return mean and variance of each predictor, given theta and the sampled pieces: two (N,) arrays."""
-        scales, variance = self._latent.predictor.column_scales(theta), np.zeros(self._rows.shape[0])
-        for columns, factor in given.new:
-            spread = linalg.solve_triangular(factor, (self._rows[:, columns] * scales[columns]).toarray().T, lower=True)
-            variance += np.square(spread).sum(axis=0)
-        return self._rows @ (scales * given.pieces) + self.offsets(theta), variance
-
-    def draw(self, rng: np.random.Generator, theta: np.ndarray, given: Given) -> np.ndarray:
-        """Draw the predictors' latent part, given theta and the sampled pieces: (N,)."""
-        return self._at(theta, given.pieces + self._deviation(rng, given))
+    def draw(self, rng: np.random.Generator, given: Given) -> np.ndarray:
+        """Draw the pieces, given theta and their sampled elements."""
+        return given.pieces + self._deviation(rng, given)
 
     def given(self, theta: np.ndarray, values: list[np.ndarray]) -> Given:
         """Return the pieces, given theta and their sampled elements."""
@@ -265,24 +325,44 @@ class PredictorRows:
     def expected(self, rng: np.random.Generator, place: int, theta: np.ndarray, given: Given) -> np.ndarray:
         """Return a graph's expectation over the elements that were not sampled, given theta and the sampled ones.
 
-        It is exact, by quadrature, where there is one predictor for each observation; otherwise it is the mean over
-        joint draws in antithetic pairs, which the mean over the posterior averages further.
+        It is exact, by quadrature, if each observation depends on one sum of latent values; otherwise it is the mean
+        over joint draws in antithetic pairs, which the mean over the posterior averages further.
         """
-        function = self.functions[place]
-        at = lambda latent: np.asarray(function(latent, theta)[0])  # noqa: E731
         if not given.new:
-            return at(self._at(theta, given.pieces))
-        if [len(shape) for shape in self._latent.predictor.shapes] in ([0], [1]):
-            mean, variance = self.moments(theta, given)
-            return normal_expectation(
-                lambda points: np.array([at(point) for point in points]), mean - self.offsets(theta), variance
-            )
+            return self.at(place, theta, given.pieces)
+        if self._are_separate[place]:
+            # Predictors of one observation are equal but for a constant, so that they move together.
+            mean, variance = self.own.moments(theta, given)
+            at_points = lambda points: np.array([self._function(place, theta, one) for one in points])  # noqa: E731
+            return normal_expectation(at_points, mean - self.own.offsets(theta), variance)
         deviations = [self._deviation(rng, given) for _ in range(PAIRS)]
         both = [given.pieces + sign * deviation for deviation in deviations for sign in (1.0, -1.0)]
-        return np.mean([at(self._at(theta, pieces)) for pieces in both], axis=0)
+        return np.mean([self.at(place, theta, pieces) for pieces in both], axis=0)
 
-    def _at(self, theta: np.ndarray, pieces: np.ndarray) -> np.ndarray:
-        return self._rows @ (self._latent.predictor.column_scales(theta) * pieces)
+    @cached_property
+    def _are_separate(self) -> list[bool]:
+        """Whether each element of a function depends on one distinct sum of latent values, for each function."""
+        sites = distinct_rows(self.own.rows)[1].where
+        number = int(sites.max()) + 1
+        first, second = np.random.default_rng(0).standard_normal((2, number))
+        masks = binary_masks(number)
+
+        def separate(function: Any) -> bool:
+            before, *after = (
+                np.asarray(function(np.where(mask, second, first)[sites], self._theta)[0])
+                for mask in (np.zeros_like(masks[0]), *masks)
+            )
+            ones, zeros = np.split(np.array(after) != before, 2)
+            return not (ones & zeros).any()
+
+        return [separate(function) for function in self.functions]
+
+    def at(self, place: int, theta: np.ndarray, pieces: np.ndarray) -> np.ndarray:
+        """Return a graph's value, given theta and the pieces."""
+        return self._function(place, theta, self.own.at(theta, pieces) - self.own.offsets(theta))
+
+    def _function(self, place: int, theta: np.ndarray, latent: np.ndarray) -> np.ndarray:
+        return np.asarray(self.functions[place](latent, theta)[0])
 
     def _deviation(self, rng: np.random.Generator, given: Given) -> np.ndarray:
         """Draw the difference of the pieces from their mean."""
@@ -293,12 +373,13 @@ class PredictorRows:
         return deviation
 
 
-def _dataset(found: dict[str, np.ndarray], draws: int) -> xr.Dataset:
-    number = len(found["latent_mean"])
-    variables: dict[str, Any] = {}
-    for name, values in found.items():
+def _dataset(found: dict[str, np.ndarray], observed: list[str], draws: int) -> xr.Dataset:
+    points, variables = _Points(observed), {}
+    # The latent values come first: with one for each observation, these have their dimension.
+    for name in sorted(found, key=lambda name: "latent_" not in name):
+        values = found[name]
         core = name.endswith("probabilities")
         flat = values.reshape(-1, values.shape[-1]) if core else values.ravel()
-        point = "point" if len(flat) == number else f"{name}_point"
-        variables[name] = ((point, name.replace("probabilities", "category"))[: flat.ndim], flat)
-    return xr.Dataset(variables, coords={"point": np.arange(number)}, attrs={"draws": draws})
+        dims = points.of(name, len(flat)), name.replace("probabilities", "category")
+        variables[name] = (dims[: flat.ndim], flat)
+    return xr.Dataset({name: variables[name] for name in found}, coords=points.numbers, attrs={"draws": draws})

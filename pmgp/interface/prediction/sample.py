@@ -77,7 +77,8 @@ def sample_predictions(
         For multivariate normal observations, ``latent`` is the process without noise that is independent from one
         observation to another; noise that is correlated counts as a part of the process.
 
-        Without Xnew, the linear predictor ``latent`` takes the place of f, and there is no second group.
+        Without Xnew, the linear predictor ``latent`` takes the place of f, and there is no second group. Several
+        observed variables have their own, such as ``y_latent``.
 
     Warns
     -----
