@@ -440,6 +440,15 @@ def test_tilted_moments_of_labels_by_nodes_of_the_normal_itself(name, y, mean, v
     assert_allclose(np.ravel(tilted), expected, rtol=tolerance, atol=tolerance)
 
 
+@pytest.mark.parametrize("y", [0, 1, 2])
+@pytest.mark.parametrize("noise", [0.01, 0.3, 3.0])
+@pytest.mark.parametrize(("mean", "variance"), [(0.2, 0.1), (0.8, 4.0), (-3.0, 4.0), (-9.0, 0.1), (2.0, 400.0)])
+def test_tilted_moments_of_ordered_labels_are_exact(y, noise, mean, variance):
+    likelihood = likelihoods.OrdinalProbit(np.array([y]), np.array([0.0, 0.5]), noise)
+    tilted = likelihood.tilted_moments(np.array([mean]), np.array([variance]))
+    assert_allclose(np.ravel(tilted), tilted_by_summation(likelihood, mean, variance), rtol=1e-5, atol=1e-7)
+
+
 @pytest.mark.parametrize("y", [0, 1])
 @pytest.mark.parametrize("mean", [-40.0, -9.0, 9.0, 40.0])
 @pytest.mark.parametrize("variance", [0.1, 4.0, 400.0])

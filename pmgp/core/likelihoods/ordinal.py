@@ -14,6 +14,7 @@ from pmgp.core.likelihoods.base import FactorizingLikelihood, NoisyLimits
 from pmgp.core.likelihoods.checks import check_categories, check_positive, check_same_length, check_thresholds
 from pmgp.core.likelihoods.normal_interval import NormalInterval
 from pmgp.core.numerics.compiled.loading import compiled, for_rows
+from pmgp.core.numerics.quadrature import TiltedMoments
 
 NO_SITES = np.empty(0)
 
@@ -83,6 +84,24 @@ class OrdinalProbit(FactorizingLikelihood):
         """Sum over the labels s of p(s|f) (d log p(s|f) / df)^2."""
         each = self._between(self.limits[:-1, None], self.limits[1:, None], f)
         return (np.exp(each.log_probability()) * np.square(each.mean() / self.noise)).sum(axis=0)
+
+    def tilted_moments(
+        self, mean: np.ndarray, variance: np.ndarray, near: tuple[np.ndarray, np.ndarray] | None = None
+    ) -> TiltedMoments:
+        """Return means, variances and log normalizers of p(y_i|f_i) N(f_i|mean, variance), in closed form.
+
+        The normalizer is the probability of the label with the variance in the noise. Its derivatives in the mean give
+        the moments.
+        """
+        wider = np.sqrt(np.square(self.noise) + variance)
+        lower, upper = ((limit - mean) / wider for limit in (self.lower, self.upper))
+        interval = NormalInterval(lower, upper, (self.upper - self.lower) / wider)
+        slope = variance / wider
+        return TiltedMoments(
+            mean + slope * interval.mean(),
+            variance - np.square(slope) * interval.variance_deficit(),
+            interval.log_probability(),
+        )
 
     def noisy_limits(self) -> NoisyLimits:
         """Return the thresholds below and above each label, for f plus normal noise."""
