@@ -7,6 +7,7 @@ import pymc as pm
 import pytensor.tensor as pt
 import pytest
 from numpy.testing import assert_allclose
+from scipy.special import gammaln
 
 import pmgp
 from pmgp.core.approximations import ExpectationPropagation
@@ -207,3 +208,29 @@ def test_indices_that_are_data_are_read_again(rng):
     expected = -0.5 * np.square(f - np.array([2.0, 3.0, 1.0])) - 0.5 * np.log(2.0 * np.pi)
     assert_allclose(parts.terms.sites(f, theta), expected)
     assert not np.allclose(before, expected)
+
+
+@pytest.mark.parametrize("name", ["truncated", "hurdle"])
+def test_counts_without_zero_have_values_and_derivatives_for_any_rate(name):
+    y = np.array([1, 700, 20_000])
+    with pm.Model() as model:
+        gp = pm.gp.Latent(cov_func=pm.gp.cov.ExpQuad(1, ls=pm.HalfNormal("lengthscale")))
+        f = gp.prior("f", X=np.arange(3.0)[:, None], reparameterize=False)
+        if name == "truncated":
+            pm.Truncated("y", pm.Poisson.dist(pm.math.exp(f)), lower=1, observed=y)
+        else:
+            pm.HurdlePoisson("y", psi=0.5, mu=pm.math.exp(f), observed=y)
+    parts = take_apart(model)
+    parts.compile_derivatives(second=True)
+    likelihood = parts.likelihood(parts.initial_theta)
+    for value in (-45.0, -3.0, 0.0, 5.0, 6.7, 9.0, 15.0):
+        rate, at = np.exp(value), np.full(3, value)
+        # log(1 - exp(-rate)), with derivatives in log(rate).
+        rest = np.log(-np.expm1(-rate))
+        slope = rate / np.expm1(min(rate, 700.0))
+        bend = slope * (1.0 - rate - slope)
+        expected = y * value - rate - gammaln(y + 1.0) - rest + (np.log(0.5) if name == "hurdle" else 0.0)
+        assert_allclose(np.ravel(likelihood.log_density(at[None])), expected, rtol=1e-7)
+        gradient, curvature = likelihood.derivatives(at)
+        assert_allclose(gradient, y - rate - slope, rtol=1e-7, atol=1e-7)
+        assert_allclose(curvature, rate + bend, rtol=1e-6, atol=1e-7)

@@ -10,8 +10,12 @@ from typing import Any, ClassVar, NamedTuple
 import numpy as np
 import pytensor.tensor as pt
 from pymc.logprob.utils import local_check_parameter_to_ninf_switch
+from pymc.pytensorf import constant_fold
+from pytensor.graph.basic import Apply, Variable
+from pytensor.graph.fg import FunctionGraph
 from pytensor.graph.replace import vectorize_graph
-from pytensor.graph.rewriting.basic import in2out
+from pytensor.graph.rewriting.basic import in2out, node_rewriter
+from pytensor.scalar.math import GammaIncC
 from pytensor.tensor.rewriting.special import local_log_add_exp, local_log_sum_exp
 from pytensor.tensor.variable import TensorVariable
 
@@ -27,6 +31,32 @@ from pmgp.interface.model.theta_vector import ThetaVector
 
 CHECKS_AS_SWITCHES = in2out(local_check_parameter_to_ninf_switch)
 LOGS_OF_SUMS = in2out(local_log_add_exp, local_log_sum_exp, name="logs_of_sums")
+
+
+@node_rewriter([pt.log])
+def _log_of_no_count(fgraph: FunctionGraph, node: Apply) -> list[Variable] | None:
+    """Replace the log of gammaincc(1, mu), the probability of a count of zero, by -mu.
+
+    It underflows where mu > 745, and a count that is truncated at zero then has no derivative. Where mu < 1e-16 it
+    rounds to zero, and such a count would be infinitely probable.
+    """
+    [survival] = node.inputs
+    if survival.owner is None or not isinstance(getattr(survival.owner.op, "scalar_op", None), GammaIncC):
+        return None
+    [shape], rate = constant_fold([survival.owner.inputs[0]], raise_not_constant=False), survival.owner.inputs[1]
+    if isinstance(shape, Variable) or not np.all(np.equal(shape, 1.0)):
+        return None
+    return [pt.second(survival, -rate).astype(node.outputs[0].dtype)]
+
+
+@node_rewriter([pt.log1mexp])
+def _log_of_rest(fgraph: FunctionGraph, node: Apply) -> list[Variable]:
+    """Replace log1mexp, whose second derivative is the ratio of infinite numbers where its argument is below -709."""
+    return [pt.log(-pt.expm1(node.inputs[0])).astype(node.outputs[0].dtype)]
+
+
+STABLE = in2out(_log_of_no_count, name="without_underflow")
+SMOOTH = in2out(_log_of_rest, name="with_finite_derivatives")
 # The relative and absolute tolerance of the comparison of terms.
 SAME = 1e-9
 
@@ -188,9 +218,10 @@ def compile_likelihood(
     The terms are graphs of any shape, in terms of f and theta. `at` is an f and a theta at which rewritten graphs are
     compared with those of the model; `number` is the number of latent vectors in f.
     """
-    evaluate, terms = _of_rows(terms, latent, functions, at)
+    evaluate, terms = _of_rows(rewrite_by(STABLE, terms, clone=True), latent, functions, at)
     # Expectation propagation needs derivatives only at its start; Laplace's method needs them all the time.
-    gradient = pt.grad(pt.add(*[term.sum() for term in terms], 0.0), latent)
+    smooth = rewrite_by(SMOOTH, terms, clone=True)
+    gradient = pt.grad(pt.add(*[term.sum() for term in smooth], 0.0), latent)
     curvature = _curvature(gradient, latent, number)
     third = -pt.grad(curvature.sum(), latent, disconnected_inputs="ignore")
     first, both, highest = (
