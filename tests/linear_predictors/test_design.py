@@ -165,6 +165,17 @@ def deviations():
     pm.Normal("y", level + s[TIME], pm.math.exp(u[GROUP]), observed=Z)
 
 
+def shared():
+    level, u = pm.Normal("level", 0.0, 1.0), pm.Normal("u", 0.0, pm.HalfNormal("tau", 1.0), shape=4)
+    pm.Normal("y", Z + u[GROUP], pm.math.exp(level + 0.5 * u[GROUP]), observed=Z)
+
+
+def shared_without_constants():
+    """As the refusal of the one before advises."""
+    level, u = pm.Normal("level", 0.0, 1.0), pm.Normal("u", 0.0, pm.HalfNormal("tau", 1.0), shape=4)
+    pm.Normal("y", Z + u[GROUP], pm.math.exp(level) * pm.math.exp(0.5 * u[GROUP]), observed=Z)
+
+
 def two_maps():
     level = pm.Normal("level", 0.0, 1.0)
     neighbors = np.eye(8, k=1) + np.eye(8, k=-1)
@@ -180,6 +191,7 @@ def two_maps():
         (scaled, ["raw", "s"], r"consist of \(raw\) and of \(s\).*pm\.Normal\('u', 0, tau, shape=G\)"),
         (mixed, ["f", "u"], r"'f' has a dense covariance, and 'u' a sparse precision"),
         (deviations, None, r"does not factorize over linear predictors of u, s"),
+        (shared, ["u"], r"take constants out of the exponential: exp\(g\) \* exp\(0\.5 \* u\[group\]\)"),
         (indexed, ["u", "h"], r"'h' is not a free multivariate normal variable"),
     ],
 )
@@ -188,6 +200,13 @@ def test_models_are_refused_in_words(build, latent, words):
         build()
     with pytest.raises(ModelError, match=words):
         take_apart(model, latent)
+
+
+@pytest.mark.full
+def test_a_shared_effect_without_constants_is_accepted():
+    with pm.Model() as model:
+        shared_without_constants()
+    assert take_apart(model, ["u"]).latent_vector.names == ["u"]
 
 
 @pytest.mark.full

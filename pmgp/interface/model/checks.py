@@ -16,7 +16,7 @@ from pytensor.tensor.variable import TensorVariable
 from pmgp.core.gaussians import DensePrior
 from pmgp.core.likelihoods.checks import marked_rows
 from pmgp.interface.model.latent_pieces import LatentPieces
-from pmgp.interface.model.latent_variable import ONE_PROCESS, ModelError, has_inputs, whitened_processes
+from pmgp.interface.model.latent_variable import ONE_PROCESS, ModelError, are_summed, has_inputs, whitened_processes
 from pmgp.interface.model.latent_vector import LatentVector
 from pmgp.interface.model.likelihood_terms import LikelihoodTerms, binary_masks, moved
 from pmgp.interface.model.observations import Observations
@@ -90,7 +90,7 @@ def refuse_other_processes(
         raise ModelError(_two_processes(latent.name, name, "is a whitened Gaussian process"))
     for rv in model.free_RVs:
         if is_markov(rv) and rv not in latent.variables:
-            if any(map(is_markov, latent.variables)):
+            if any(map(is_markov, latent.variables)) or are_summed(latent.variables):
                 advice = "Name both with latent=[...], or leave latent out: they are integrated out together"
             else:
                 advice = (

@@ -180,7 +180,9 @@ class LatentPieces:
             f"several values of them. {self.predictor.in_words()} Each observation must depend on one sum of latent "
             "values times data. Hyper-parameters may multiply an effect once and before an index, as in tau * u, "
             "(sigma[kind] * u)[group] and (chol @ u)[0, group], or they belong in its prior, "
-            "pm.Normal('u', 0, tau, shape=G). Variables that latent=[...] leaves out are hyper-parameters"
+            "pm.Normal('u', 0, tau, shape=G). If a mean and the log of a scale share an effect, take constants out of "
+            "the exponential: exp(g) * exp(0.5 * u[group]) for exp(g + 0.5 * u[group]). Variables that latent=[...] "
+            "leaves out are hyper-parameters"
         )
 
     def __getstate__(self) -> dict[str, Any]:
