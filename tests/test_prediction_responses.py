@@ -358,10 +358,18 @@ def test_several_observed_variables_are_told_apart():
     assert_allclose(prediction["sign_probability"], expected(prediction, expit), rtol=1e-10)
 
 
-def test_what_cannot_be_said_of_one_does_not_hide_the_other():
+@pytest.mark.parametrize(
+    "wild",
+    [
+        lambda f: pm.Cauchy("wild", f, 1.0, observed=np.zeros(N)),
+        lambda f: pm.StudentT("wild", 1, f, observed=np.zeros(N)),
+    ],
+    ids=["Cauchy", "Student"],
+)
+def test_what_cannot_be_said_of_one_does_not_hide_the_other(wild):
     def observe(f):
         pm.Poisson("counts", pm.math.exp(f), observed=COUNTS)
-        pm.Cauchy("wild", f, 1.0, observed=np.zeros(N))
+        wild(f)
 
     model = build(observe)
     with pytest.warns(UserWarning, match=r"for some variables: of 'wild', its distribution has no mean") as caught:

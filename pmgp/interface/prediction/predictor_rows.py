@@ -14,7 +14,6 @@ import numpy as np
 import pymc as pm
 import pytensor.tensor as pt
 import xarray as xr
-from pymc.distributions.moments import mean as conditional_mean
 from pymc.exceptions import UndefinedMomentException
 from pytensor.graph.traversal import ancestors
 from pytensor.tensor.random.op import RandomVariable
@@ -23,6 +22,7 @@ from pytensor.tensor.variable import TensorVariable
 from scipy import linalg
 
 from pmgp.core.numerics.quadrature import normal_expectation
+from pmgp.interface.distributions.means import conditional_mean
 from pmgp.interface.distributions.records import Expected, record_of
 from pmgp.interface.graphs.compilation import Compiler
 from pmgp.interface.importance.theta_draws import some_draws, theta_draws

@@ -6,11 +6,11 @@ from collections.abc import Callable
 
 import numpy as np
 import pytensor.tensor as pt
-from pymc.distributions.moments import mean as conditional_mean
 from pymc.exceptions import UndefinedMomentException
 from pytensor.graph.traversal import ancestors
 from pytensor.tensor.variable import TensorVariable
 
+from pmgp.interface.distributions.means import conditional_mean
 from pmgp.interface.distributions.records import Expected, record_of
 from pmgp.interface.prediction.averages import expectation_over
 from pmgp.interface.prediction.point_function import PointModel

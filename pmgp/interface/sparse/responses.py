@@ -11,7 +11,6 @@ import numpy as np
 import pymc as pm
 import pytensor.tensor as pt
 import xarray as xr
-from pymc.distributions.moments import mean as conditional_mean
 from pymc.exceptions import UndefinedMomentException
 from pytensor.compile import SharedVariable
 from pytensor.graph.basic import Constant
@@ -20,6 +19,7 @@ from pytensor.graph.traversal import ancestors
 from pytensor.tensor.variable import TensorVariable
 
 from pmgp.core.numerics.quadrature import NARROWEST, STEP, TAIL, WIDEST
+from pmgp.interface.distributions.means import conditional_mean
 from pmgp.interface.distributions.records import Expected, record_of
 from pmgp.interface.distributions.robust_max import RobustMaxRV
 from pmgp.interface.sparse.draws import at_draws
