@@ -266,6 +266,19 @@ def test_elements_have_their_names_and_sums_the_number_of_a_predictor(family, sl
     assert sorted(found[dimension].to_numpy()) == sorted(labels)
 
 
+def test_observations_of_several_variables_have_their_names():
+    with pm.Model() as model:
+        u = pm.Normal("u", 0.0, pm.HalfNormal("tau"), shape=5)
+        pm.Normal("second", u[[4, 2]], 0.5, observed=[0.1, 3.0])
+        pm.Poisson("first", pm.math.exp(u[[3, 0, 1]]), observed=[1, 0, 2])
+    rng = np.random.default_rng(4)
+    draws = {"tau": np.linspace(0.5, 2.0, 40)[None], "u": rng.normal(size=(1, 40, 5))}
+    found = pmgp.loo(az.from_dict({"posterior": draws}), model=model, **SETTINGS).elpd_i
+    assert list(found["observation"].to_numpy()) == ["second[0]", "second[1]", "first[0]", "first[1]", "first[2]"]
+    # The measurement of 3 is the least expected.
+    assert found.isel(observation=int(found.argmin()))["observation"] == "second[1]"
+
+
 def normal(y: np.ndarray, covariance: np.ndarray) -> float:
     return -0.5 * float(y @ np.linalg.solve(covariance, y) + np.linalg.slogdet(2.0 * np.pi * covariance)[1])
 

@@ -142,7 +142,12 @@ def loo(
     # ArviZ compares models by position, so that the order must not depend on that of the latent values.
     order = np.argsort(first, kind="stable")
     observations = first[order] if alone else None
-    labels = _labels(idata, model, parts, latents, places[order], observations)
+    if alone and parts.terms is not None and len(below(model, latents)) > 1:
+        terms = parts.terms_by_name(values[:1], theta[0])
+        each = [f"{name}[{place}]" for name, found in terms.items() for place in range(found.size)]
+        labels = str(parts.latent_name), "observation", np.array(each)[observations]
+    else:
+        labels = _labels(idata, model, parts, latents, places[order], observations)
     return arviz_stats.loo(_tree(posterior, np.array(rows)[:, places[order]], *labels), pointwise=True)
 
 
