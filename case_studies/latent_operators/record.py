@@ -85,9 +85,22 @@ def _effective_sizes(cells: pd.DataFrame) -> Entry:
             _large_ordinal(article, as_given),
             _large_between(article, smaller, [("SMMALA", "LRG", 10)]),
             _large_between(article, between, [(operator, "LCX", 10) for operator in HAMILTONIAN]),
+            _data_sets(article, cells, "HMC v2", "LCX", 2),
         ],
         notes=[_excluded(article, as_given)],
         files=[PAPER, "latent_operators/results/sensitivity.csv"],
+    )
+
+
+def _data_sets(article: pd.DataFrame, cells: pd.DataFrame, operator: str, model: str, d: int) -> Remark:
+    """The standard error of a mean over data sets that differ by orders of magnitude."""
+    here = (cells["operator"] == operator) & (cells["model"] == model) & (cells["d"] == d) & (cells["n"] == LARGE)
+    each = cells.loc[here, "ess_ar_mean"]
+    away = abs(each.mean() - article.loc[(LARGE, d, model, operator), "ess_mean"]) / each.sem()
+    return Remark(
+        f"the data sets decide: {len(each)} of them have {each.min():.1f} to {each.max():.0f} effective draws, and the "
+        f"article's mean is {away:.1f} standard errors of ours away.",
+        {"operator": [operator], "model": [model], "d": [d], "n": [LARGE]},
     )
 
 
