@@ -58,8 +58,8 @@ def _refuse_new(rv: TensorVariable, dim: str, label: object) -> None:
         remedy = "restore the data that the draws were made with"
     else:
         remedy = (
-            "hyper-parameters are not drawn anew. An effect whose scale is a hyper-parameter, as in "
-            f"pm.Normal({rv.name!r}, 0, scale, dims={dim!r}), has its prior at new labels"
+            "give the model the labels of the draws, as hyper-parameters are not drawn anew. Only an effect whose "
+            f"scale is a hyper-parameter, as in pm.Normal('u', 0, scale, dims={dim!r}), has its prior at new labels"
         )
     raise ValueError(f"the posterior has no draws of {rv.name!r} at {label} of {dim!r}: {remedy}")
 
