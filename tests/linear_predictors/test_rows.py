@@ -288,6 +288,10 @@ LINKS = {
     "probit": lambda name, f: pm.Bernoulli(name, p=pm.math.invprobit(f), observed=[0, 1]),
     "ordered probit": lambda name, f: pm.OrderedProbit(name, eta=f, cutpoints=[0.0, 1.0], observed=[0, 1]),
     "ordered logit": lambda name, f: pm.OrderedLogistic(name, eta=f, cutpoints=[0.0, 1.0], observed=[0, 1]),
+    "logit by hand": lambda name, f: pm.Bernoulli(name, p=1.0 / (1.0 + pm.math.exp(-f)), observed=[0, 1]),
+    "logits of classes": lambda name, f: pm.Categorical(
+        name, logit_p=pt.stack([0.0 * f, f], axis=-1), observed=np.array([0, 1])
+    ),
     "probit with its own scale": lambda name, f: pmgp.BernoulliProbit(name, f, observed=[0, 1]),
 }
 

@@ -16,7 +16,7 @@ import pytensor.tensor as pt
 from pymc.pytensorf import constant_fold
 from pytensor.graph.basic import Apply, Variable
 from pytensor.graph.traversal import io_toposort, walk
-from pytensor.scalar.basic import Mul, Neg, Second, Sub, Switch, TrueDiv
+from pytensor.scalar.basic import Add, Exp, Mul, Neg, Second, Sub, Switch, TrueDiv
 from pytensor.tensor.elemwise import Elemwise
 from pytensor.tensor.shape import Shape, Shape_i
 from pytensor.tensor.variable import TensorVariable
@@ -55,10 +55,12 @@ def written_predictors(
     """Return the linear predictors of one observed variable as a user writes them, with signs, factors and constants.
 
     They have as many `axes` as the observations, so that cutpoints are left out. So are the sign and the root of two in
-    the error function of a probit link.
+    the error function of a probit link, and the sign in 1 / (1 + exp(-eta)). A table of logits is taken apart.
     """
     found = _search(terms, values, theta, scaled=True)
-    return _kept(dict.fromkeys(_as_written(one, found.linear, axes) for one in found.ends), found, values)
+    negative = _in_logistic_functions(terms)
+    written = [node for one in found.ends for node in _as_written(one, found.linear, axes, negative)]
+    return _kept(dict.fromkeys(written), found, values)
 
 
 class _Search(NamedTuple):
@@ -105,18 +107,34 @@ def _kept(
     return {node: found.linear[node] for node in kept}
 
 
-def _as_written(node: TensorVariable, linear: dict[Variable, Linear], axes: int) -> TensorVariable:
+def _in_logistic_functions(terms: list[TensorVariable]) -> set[Variable]:
+    """Return the arguments of exponentials to which one is added."""
+    found = set()
+    for variable in walk(terms, lambda one: [] if one.owner is None else one.owner.inputs):
+        if variable.owner is None or not _is(variable.owner, Add):
+            continue
+        exponentials = [one.owner for one in variable.owner.inputs if one.owner is not None and _is(one.owner, Exp)]
+        rest = [one for one in variable.owner.inputs if one.owner not in exponentials]
+        if len(exponentials) == len(rest) == 1 and _number(rest[0]) == 1.0:
+            found.add(exponentials[0].inputs[0])
+    return found
+
+
+def _as_written(
+    node: TensorVariable, linear: dict[Variable, Linear], axes: int, negative: set[Variable]
+) -> list[TensorVariable]:
     own = [] if node.owner is None else [one for one in node.owner.inputs if one in linear]
+    if own and node.type.ndim > axes:
+        return [found for one in own for found in _as_written(one, linear, axes, negative)]
     if len(own) != 1:
-        return node
-    if node.type.ndim > axes:
-        return _as_written(own[0], linear, axes)
-    numbers = [abs(_number(one)) for one in node.owner.inputs if one not in own]
+        return [node]
+    [before] = own
+    if node in negative and _is(node.owner, Neg):
+        return [before]
+    numbers = [abs(_number(one)) for one in node.owner.inputs if one is not before]
     if len(numbers) == 1 and min(abs(numbers[0] - root) for root in (0.5**0.5, 2.0**0.5)) < 1e-6:
-        [before] = own
-        owner = before.owner
-        return owner.inputs[0] if owner is not None and _is(owner, Neg) else before
-    return node
+        return [before.owner.inputs[0] if before.owner is not None and _is(before.owner, Neg) else before]
+    return [node]
 
 
 def _is(node: Apply, operation: type) -> bool:
