@@ -218,6 +218,27 @@ CLOSED = {
 }
 
 
+@pytest.mark.parametrize(
+    ("labels", "later"),
+    [(np.arange(3), 20), (pd.date_range("2024-01-01", periods=3).to_numpy(), np.datetime64("2024-02-01", "ns"))],
+    ids=["numbers", "dates"],
+)
+def test_a_series_has_an_element_for_each_step(labels, later):
+    with pm.Model(coords={"time": labels}) as model:
+        sigma = pm.HalfNormal("sigma", 1.0)
+        s = pm.GaussianRandomWalk("s", sigma=sigma, init_dist=pm.Normal.dist(0, 1), dims="time")
+        pm.Poisson("y", pm.math.exp(s[pm.Data("at", [0, 1, 2])]), observed=[1, 0, 2])
+    values = {"sigma": (("chain", "draw"), np.ones((1, 1))), "s": (("chain", "draw", "time"), np.zeros((1, 1, 3)))}
+    idata = xr.DataTree.from_dict({"posterior": xr.Dataset(values, coords={"time": labels})})
+    model.set_dim("time", 4, coord_values=[*labels, later])
+    model.set_data("at", np.array([3]))
+    with pytest.raises(ModelError, match=r"'time' go from .* in another step than before, .* add the labels"):
+        pmgp.predict(idata, model=model, progressbar=False)
+    model.set_dim("time", 4, coord_values=[*labels, labels[2] + (labels[2] - labels[1])])
+    found = pmgp.predict(idata, model=model, progressbar=False)
+    np.testing.assert_allclose(found["latent_variance"], [1.0])
+
+
 def of_two_groups(observe, draws: int = 1) -> tuple[pm.Model, xr.DataTree]:
     """Effects of two groups that are known, with a deviation of two."""
     with pm.Model(coords={"g": ["a", "b"]}) as model:

@@ -41,6 +41,7 @@ def places_in_posterior(model: pm.Model, rv: TensorVariable, shape: tuple[int, .
     places = np.where(new, -1, old[grid]).ravel()
     if not (is_normal(rv) or is_correlated(rv)):
         _require_growth(rv, places, old.size)
+        _refuse_gaps(model, rv, dims[-1], old.size)
     return places
 
 
@@ -60,6 +61,21 @@ def _require_growth(rv: TensorVariable, places: np.ndarray, before: int) -> None
         "pm.AR and pm.GaussianRandomWalk can be continued after their last value if all earlier values stay in their "
         "order. Areas and cells without observations belong in the model that is sampled"
     )
+
+
+def _refuse_gaps(model: pm.Model, rv: TensorVariable, dim: str | None, before: int) -> None:
+    """Refuse labels that number or date times, and go on in other steps than before."""
+    labels = np.asarray([] if dim is None or model.coords.get(dim) is None else model.coords[dim])
+    if labels.dtype.kind not in "iufM" or not 1 < before < len(labels):
+        return
+    steps = np.diff(labels)
+    if (steps[: before - 1] == steps[0]).all() and not (steps == steps[0]).all():
+        place = int(np.argmax(steps != steps[0]))
+        raise ModelError(
+            f"the labels of {dim!r} go from {labels[place]} to {labels[place + 1]}, in another step than before, but "
+            f"each element of {rv.name!r} is one step after the last one: add the labels in between, which need no "
+            "observations"
+        )
 
 
 def _goes_on(rv: TensorVariable) -> bool:
