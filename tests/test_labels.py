@@ -10,6 +10,7 @@ import xarray as xr
 from numpy.testing import assert_allclose
 
 import pmgp
+from pmgp.interface.model.labels import in_order_of
 
 SCHOOLS = ["a", "b", "c", "d"]
 LEVELS = {"a": 0.0, "b": 2.0, "c": 4.0, "d": 6.0, "e": 0.0}
@@ -124,3 +125,14 @@ def test_latent_values_belong_to_labels_too():
 def test_latent_values_of_other_labels_are_refused():
     with pytest.raises(ValueError, match="no draws of 'f' at U of 'patient': restore the data"):
         pmgp.predict(latent_draws(), [[0.3]], model=classifier(X, Y, np.array(list("Uvwxyz"))), **QUIETLY)
+
+
+def test_no_part_of_latent_values_is_used_for_fewer_labels():
+    """Hyper-parameters have some of the labels, but f would be conditioned on less than the data."""
+    model = classifier(X[:4], Y[:4], PATIENTS[:4])
+    with model:
+        offset = pm.Normal("offset", 0.0, 1.0, dims="patient")
+    posterior = latent_draws()["posterior"].to_dataset()
+    posterior["offset"] = xr.zeros_like(posterior["f"])
+    assert in_order_of(model, posterior, [model["f"], offset]).sizes["patient"] == 6
+    assert in_order_of(model, posterior, [offset]).sizes["patient"] == 4

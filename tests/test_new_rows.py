@@ -124,7 +124,7 @@ def test_times_that_look_like_numbers_are_dates(tmp_path):
 def test_rows_far_from_the_training_part_are_announced(tmp_path):
     cells = CELLS.drop(columns=["day", "hours"])
     far = cells.astype({"size": float}).copy()
-    far.loc[[0, 3], "size"] = 99.0
+    far.loc[[0, 3], "size"] = 99.0, -99.0
     settings = Settings(
         data=str(written(tmp_path, "data.csv", cells)),
         out=tmp_path / "out",

@@ -175,10 +175,14 @@ NODES = 12
 
 
 def test_nodes_of_different_draws_are_different():
-    first, *others = (averages._nodes(3, draw, wide=False)[0] for draw in (0, 1, 16, 17, 32))
+    first, *others = (averages._part(3, draw) for draw in (0, 1, 16, 17, 32))
     assert not any(np.isin(first, other).any() for other in others)
-    assert np.array_equal(first, averages._nodes(3, 0, wide=False)[0])
-    assert_allclose(first.mean(axis=1), 0.0, atol=1e-12)
+    assert np.array_equal(first, averages._part(3, 0))
+    nodes, weights = averages._nodes(3, averages.parts_of(2, 5), wide=False)
+    assert np.array_equal(nodes[:, 32:64], averages._part(3, 7))
+    assert_allclose([weights.sum(), *nodes @ weights], [1.0, 0.0, 0.0, 0.0], atol=1e-12)
+    # Each part once, by however many draws.
+    assert sorted(part for draw in range(5) for part in averages.parts_of(draw, 5)) == list(range(averages.PARTS))
 
 
 @pytest.mark.parametrize("number", [2, 6])
@@ -190,7 +194,8 @@ def test_the_error_of_wide_averages_falls_with_the_number_of_draws(number):
         return np.abs(np.mean([average(draw) for draw in draws], axis=0) - expected).max()
 
     def average(draw):
-        return averages.expectation_over(lambda f: expit(f.sum(axis=0)), mean, variance, list(range(number)), draw)
+        rows, parts = list(range(number)), range(draw, draw + 1)
+        return averages.expectation_over(lambda f: expit(f.sum(axis=0)), mean, variance, rows, parts)
 
     # The nodes of successive draws are better than independent ones, of which 512 would leave 9e-4.
     assert error(range(512)) < 2e-3

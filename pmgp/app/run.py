@@ -38,7 +38,7 @@ def execute(settings: Settings, console: Console) -> Outcome:
     try:
         drawn = None if settings.resume else problem.task.drawn(problem)
         idata = sample(problem.model, settings) if drawn is None else drawn.idata
-    except Exception:
+    except (Exception, KeyboardInterrupt):
         abandon(settings.out)
         raise
     sampled = time.perf_counter()

@@ -131,6 +131,12 @@ def _with_points(cells: pd.DataFrame, separator: str) -> tuple[pd.DataFrame, tup
     return cells.apply(lambda column: column.str.replace(f"^{COMMA}$", r"\1.\2", regex=True)), (notice,)
 
 
+def check_missing(missing: str | None) -> None:
+    """Refuse an unknown treatment of missing cells."""
+    if missing not in (None, "drop", "median"):
+        raise DatasetError(f"missing must be 'drop', 'median' or None, not {missing!r}")
+
+
 def is_missing(cells: pd.DataFrame) -> pd.DataFrame:
     """Return which cells have no value."""
     return cells.apply(lambda column: column.str.lower().isin(MISSING))

@@ -18,7 +18,7 @@ from pmgp.datasets.csv_labels import (
     one_spelling,
     ordered_labels,
 )
-from pmgp.datasets.csv_table import few, is_missing, read_table
+from pmgp.datasets.csv_table import check_missing, few, is_missing, read_table
 from pmgp.datasets.dataset import Dataset, DatasetError
 
 if TYPE_CHECKING:
@@ -102,8 +102,7 @@ def read_csv(
         raise DatasetError("order is for ordered categories (kind='ordered')")
     if exposure is not None and kind != "counts":
         raise DatasetError("exposure is for counts (kind='counts')")
-    if missing not in (None, "drop", "median"):
-        raise DatasetError(f"missing must be 'drop', 'median' or None, not {missing!r}")
+    check_missing(missing)
     table, notices = read_table(path, header)
     columns = choose_columns(list(table.columns), label, features, drop, exposure, time)
     if missing == "drop":

@@ -12,7 +12,7 @@ from numpy.typing import NDArray
 
 from pmgp.datasets.csv_features import COMPACT, COUNTING, DATES, MAX_CATEGORIES, are_compact, dates_of
 from pmgp.datasets.csv_labels import exposures
-from pmgp.datasets.csv_table import as_numbers, few, is_missing, read_table
+from pmgp.datasets.csv_table import as_numbers, check_missing, few, is_missing, read_table
 from pmgp.datasets.dataset import Category, Dataset, DatasetError
 
 if TYPE_CHECKING:
@@ -69,6 +69,7 @@ def read_new_rows(
            [8., 1.]]))
     """
     path = Path(path)
+    check_missing(missing)
     cells, notices = read_table(path, header, least=1)
     used = [*_sources(dataset), *([] if exposure is None else [exposure])]
     absent = [name for name in used if name not in cells]

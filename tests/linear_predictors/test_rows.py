@@ -218,12 +218,20 @@ CLOSED = {
 }
 
 
+MONTHS = pd.date_range("2024-07-01", periods=4, freq="MS").to_numpy()
+
+
 @pytest.mark.parametrize(
-    ("labels", "later"),
-    [(np.arange(3), 20), (pd.date_range("2024-01-01", periods=3).to_numpy(), np.datetime64("2024-02-01", "ns"))],
-    ids=["numbers", "dates"],
+    ("labels", "later", "good"),
+    [
+        (np.arange(3), 20, 3),
+        (0.1 * np.arange(1, 4), 0.5, 0.4),
+        # Thirty days after two months of thirty-one.
+        (MONTHS[:3], np.datetime64("2024-12-01", "ns"), MONTHS[3]),
+    ],
+    ids=["numbers", "fractions", "months"],
 )
-def test_a_series_has_an_element_for_each_step(labels, later):
+def test_a_series_has_an_element_for_each_step(labels, later, good):
     with pm.Model(coords={"time": labels}) as model:
         sigma = pm.HalfNormal("sigma", 1.0)
         s = pm.GaussianRandomWalk("s", sigma=sigma, init_dist=pm.Normal.dist(0, 1), dims="time")
@@ -234,7 +242,7 @@ def test_a_series_has_an_element_for_each_step(labels, later):
     model.set_data("at", np.array([3]))
     with pytest.raises(ModelError, match=r"'time' go from .* in another step than before, .* add the labels"):
         pmgp.predict(idata, model=model, progressbar=False)
-    model.set_dim("time", 4, coord_values=[*labels, labels[2] + (labels[2] - labels[1])])
+    model.set_dim("time", 4, coord_values=[*labels, good])
     found = pmgp.predict(idata, model=model, progressbar=False)
     np.testing.assert_allclose(found["latent_variance"], [1.0])
 

@@ -143,9 +143,7 @@ def loo(
     order = np.argsort(first, kind="stable")
     observations = first[order] if alone else None
     if alone and parts.terms is not None and len(below(model, latents)) > 1:
-        terms = parts.terms_by_name(values[:1], theta[0])
-        each = [f"{name}[{place}]" for name, found in terms.items() for place in range(found.size)]
-        labels = str(parts.latent_name), "observation", np.array(each)[observations]
+        labels = _of_several(parts, values[:1], theta[0], observations)
     else:
         labels = _labels(idata, model, parts, latents, places[order], observations)
     return arviz_stats.loo(_tree(posterior, np.array(rows)[:, places[order]], *labels), pointwise=True)
@@ -244,6 +242,15 @@ def _labels(
     if others or elements.max() >= variable.sizes[dimension]:
         return name, f"{name}_element", elements
     return name, dimension, variable[dimension].to_numpy()[elements]
+
+
+def _of_several(
+    parts: LatentGaussianModel, f: np.ndarray, theta: np.ndarray, observations: np.ndarray | None
+) -> tuple[str, str, np.ndarray]:
+    """Return name, dimension and coordinates of the observations of several variables, such as "y[3]"."""
+    terms = parts.terms_by_name(f, theta)
+    names = [f"{name}[{place}]" for name, found in terms.items() for place in range(found.size)]
+    return str(parts.latent_name), "observation", np.array(names)[observations]
 
 
 def _tree(

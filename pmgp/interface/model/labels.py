@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Iterable
+from collections.abc import Collection
 
 import numpy as np
 import pandas as pd
@@ -30,7 +30,7 @@ def places_of_labels(model: pm.Model, dim: str | None, drawn: xr.DataArray, axis
     return places
 
 
-def in_order_of(model: pm.Model, posterior: xr.Dataset, variables: Iterable[TensorVariable]) -> xr.Dataset:
+def in_order_of(model: pm.Model, posterior: xr.Dataset, variables: Collection[TensorVariable]) -> xr.Dataset:
     """Return a posterior whose labels are in the order of the model's, and without others.
 
     Raises
@@ -38,14 +38,15 @@ def in_order_of(model: pm.Model, posterior: xr.Dataset, variables: Iterable[Tens
     ValueError
         If the model has labels at which variables have no draws.
     """
+    # A part of a multivariate variable would not have the whole one's posterior.
+    whole = {axis for rv in variables if rv.owner.op.ndim_supp > 0 for axis in posterior[rv.name].dims}
     for rv in variables:
         drawn, dims = posterior[rv.name], model.named_vars_to_dims.get(rv.name, ())
         for dim, axis in zip(dims, [one for one in drawn.dims if one not in ("chain", "draw")], strict=False):
             places = places_of_labels(model, dim, drawn, str(axis))
             if places is None or np.array_equal(places, np.arange(drawn.sizes[axis])):
                 continue
-            # A part of a multivariate variable would not have the whole one's posterior.
-            if rv.owner.op.ndim_supp > 0 and len(places) != drawn.sizes[axis]:
+            if axis in whole and len(places) != drawn.sizes[axis]:
                 continue
             if (places < 0).any():
                 _refuse_new(rv, str(dim), model.coords[dim][int(np.argmin(places))])

@@ -52,7 +52,7 @@ def posterior_of(
             "as in idata.sel(chain=[0])"
         )
     if not posterior.sizes["chain"] * posterior.sizes["draw"]:
-        raise ValueError("the posterior has no draws left: select fewer away")
+        raise ValueError("the posterior has no draws: the selection left none of them")
     if not weights and "sample_stats" in idata and "log_weight" in idata["sample_stats"]:
         raise ValueError(
             'the draws have weights, sample_stats["log_weight"], and this is a plain average over draws: let '

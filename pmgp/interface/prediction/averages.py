@@ -7,12 +7,13 @@ from collections.abc import Callable
 import numpy as np
 from scipy.special import ndtr, ndtri
 
-from pmgp.core.likelihoods.block_moments import normal_nodes, quasi_normal
+from pmgp.core.likelihoods.block_moments import POINTS, normal_nodes, quasi_normal
 from pmgp.core.numerics.quadrature import normal_expectation
 
 # Pairs of points of a Sobol sequence, f and its mirror image, for one draw of the posterior. Of PARTS draws each has a
 # part of the points. The next draws have all points shifted, so that the error falls with the number of draws.
-PAIRS, PARTS = 32, 16
+PAIRS = 32
+PARTS = POINTS // (2 * PAIRS)
 RULE = 2
 # Standard deviations beyond which the nodes of a rule in two dimensions are too far apart for usual links.
 WIDE = 2.0
@@ -20,20 +21,20 @@ WIDE = 2.0
 
 def number_of_nodes(dimension: int) -> int:
     """Return the number of values of f at each new point in an average over this many latent vectors."""
-    return _nodes(dimension, 0, wide=False)[0].shape[1]
+    return _nodes(dimension, range(1), wide=False)[0].shape[1]
 
 
 def expectation_over(
-    function: Callable[[np.ndarray], np.ndarray], mean: np.ndarray, variance: np.ndarray, rows: list[int], draw: int
+    function: Callable[[np.ndarray], np.ndarray], mean: np.ndarray, variance: np.ndarray, rows: list[int], parts: range
 ) -> np.ndarray:
     """Return E[function(f)] for independent f ~ N(mean, variance), where only some rows of f matter.
 
     The function takes f of shape (C, nodes, m), and returns (nodes, m, ...). If it depends on one or two rows,
-    quadrature is used, unless both are wide; otherwise 64 points of a Sobol sequence, different ones for each `draw`.
+    quadrature is used, unless one of two is wide; otherwise some `parts` of a Sobol sequence, of 64 points each.
     """
     if len(rows) == 1:
         return _over_one(function, mean, variance, rows[0])
-    nodes, weights = _nodes(len(rows), draw, wide=bool(np.max(variance[rows], initial=0.0) > WIDE**2))
+    nodes, weights = _nodes(len(rows), parts, wide=bool(np.max(variance[rows], initial=0.0) > WIDE**2))
     f = np.repeat(mean[:, None], nodes.shape[1], axis=1)
     f[rows] += np.sqrt(variance[rows])[:, None] * nodes[:, :, None]
     return np.tensordot(weights, function(f), axes=1)
@@ -53,12 +54,22 @@ def _over_one(
     return normal_expectation(of_row, mean[row], variance[row])
 
 
-def _nodes(dimension: int, draw: int, wide: bool) -> tuple[np.ndarray, np.ndarray]:
-    """Return the nodes for one draw, (dimension, nodes), and their weights."""
+def _nodes(dimension: int, parts: range, wide: bool) -> tuple[np.ndarray, np.ndarray]:
+    """Return the nodes of some parts, (dimension, nodes), and their weights."""
     if dimension <= RULE and not wide:
         return normal_nodes(dimension)
-    part = quasi_normal(dimension)[:, draw % PARTS * PAIRS :][:, :PAIRS]
-    if draw >= PARTS:
-        shift = np.random.default_rng(draw // PARTS).random((dimension, 1))
-        part = ndtri((ndtr(part) + shift) % 1.0)
-    return np.concatenate([part, -part], axis=1), np.full(2 * PAIRS, 0.5 / PAIRS)
+    half = np.concatenate([_part(dimension, number) for number in parts], axis=1)
+    return np.concatenate([half, -half], axis=1), np.full(2 * half.shape[1], 0.5 / half.shape[1])
+
+
+def _part(dimension: int, number: int) -> np.ndarray:
+    part = quasi_normal(dimension)[:, number % PARTS * PAIRS :][:, :PAIRS]
+    if number < PARTS:
+        return part
+    shift = np.random.default_rng(number // PARTS).random((dimension, 1))
+    return ndtri((ndtr(part) + shift) % 1.0)
+
+
+def parts_of(draw: int, draws: int) -> range:
+    """Return the parts for one of some draws of the posterior; if these are few, together they have all parts."""
+    return range(draw, max(PARTS, draw + 1), draws)

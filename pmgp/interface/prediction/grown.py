@@ -21,6 +21,9 @@ from pmgp.interface.model.labels import places_of_labels
 from pmgp.interface.model.latent_variable import ModelError
 from pmgp.interface.model.time_series import is_process, kind_of
 
+# The largest relative difference of steps that count as equal.
+UNEVEN = 0.2
+
 
 def places_in_posterior(model: pm.Model, rv: TensorVariable, shape: tuple[int, ...], drawn: xr.DataArray) -> np.ndarray:
     """Return the place of each element of a variable among its elements in the posterior, or -1 for a new one.
@@ -66,11 +69,13 @@ def _require_growth(rv: TensorVariable, places: np.ndarray, before: int) -> None
 def _refuse_gaps(model: pm.Model, rv: TensorVariable, dim: str | None, before: int) -> None:
     """Refuse labels that number or date times, and go on in other steps than before."""
     labels = np.asarray([] if dim is None or model.coords.get(dim) is None else model.coords[dim])
-    if labels.dtype.kind not in "iufM" or not 1 < before < len(labels):
+    if labels.dtype.kind not in "ifM" or not 1 < before < len(labels) or labels[0] == labels[1]:
         return
-    steps = np.diff(labels)
-    if (steps[: before - 1] == steps[0]).all() and not (steps == steps[0]).all():
-        place = int(np.argmax(steps != steps[0]))
+    steps = np.diff(labels) / (labels[1] - labels[0])
+    # Months and quarters differ in length, and floats by rounding.
+    other = np.abs(steps - 1.0) > UNEVEN
+    if not other[: before - 1].any() and other.any():
+        place = int(np.argmax(other))
         raise ModelError(
             f"the labels of {dim!r} go from {labels[place]} to {labels[place + 1]}, in another step than before, but "
             f"each element of {rv.name!r} is one step after the last one: add the labels in between, which need no "

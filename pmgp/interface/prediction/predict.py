@@ -12,7 +12,7 @@ from pmgp.core.iterative.settings import Iterative
 from pmgp.core.numerics.threads import suitable_threads, threads_limited
 from pmgp.interface.model.inducing_process import inducing_process
 from pmgp.interface.model.latent_variable import have_rows
-from pmgp.interface.prediction.averages import PARTS
+from pmgp.interface.prediction.averages import parts_of
 from pmgp.interface.prediction.covariates import check_order
 from pmgp.interface.prediction.predictor_rows import predict_rows, refuse_inputs
 from pmgp.interface.prediction.responses import Expectation, expectations_of
@@ -79,9 +79,10 @@ def predict(
           also the expected label ``mean`` for `OrdinalProbit`;
         - the expected observation ``mean`` otherwise.
 
-        They are computed in closed form for a probit link, and otherwise by quadrature; if the variable
-        depends on more than two latent vectors, with points of a Sobol sequence, different ones for each draw. With
-        several observed variables, these names are prefixed with the variable's name and an underscore.
+        They are computed in closed form for a probit link, and otherwise by quadrature. If the variable depends on more
+        than two latent vectors, or on two with large variances, the points are those of a Sobol sequence, different
+        ones for each draw. With several observed variables, these names are prefixed with the variable's name and an
+        underscore.
 
         For multivariate normal observations, ``latent_mean`` and ``latent_variance`` are those of the process without
         noise that is independent from one observation to another, and ``mean`` and ``variance`` those of a new
@@ -171,7 +172,9 @@ def _of_observations(setting: PredictionTask, block_size: int | None, progressba
     """Return the moments of a process and of its multivariate normal observations."""
     Xnew = setting.points.Xnew
 
-    def noise(mean: np.ndarray, variance: np.ndarray, theta: list[np.ndarray], where: slice, draw: int) -> np.ndarray:
+    def noise(
+        mean: np.ndarray, variance: np.ndarray, theta: list[np.ndarray], where: slice, parts: range
+    ) -> np.ndarray:
         return setting.noise(theta, Xnew[where])
 
     averages = _averages(setting, {"noise": noise}, block_size, progressbar)
@@ -210,11 +213,9 @@ def _sums(
             sums["square"][:, where] += np.square(means).sum(axis=1)
             sums["latent_variance"][:, where] += len(indices) * variance
             for name, expectation in expectations.items():
-                # With few draws, each has the points of several, which together are spread as evenly.
                 values = sum(
-                    np.mean([expectation(means[:, place], variance, theta[draw], where, k) for k in parts], axis=0)
+                    expectation(means[:, place], variance, theta[draw], where, parts_of(draw, len(theta)))
                     for place, draw in enumerate(indices)
-                    for parts in [range(draw, max(PARTS, draw + 1), len(theta))]
                 )
                 if name not in sums:
                     sums[name] = np.zeros((number, *np.shape(values)[1:]))

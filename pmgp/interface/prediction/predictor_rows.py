@@ -77,7 +77,7 @@ def sample_rows(
     """Return draws of observations and of their linear predictors, for the rows of the model's data.
 
     The arguments are those of :func:`predict_rows`. The group "predictions" has a dimension "point" after those of the
-    draws.
+    draws, or one for each of several observed variables.
     """
     graphs = {name: _new_draw(variable) for name, variable in observed.items()}
     seed = int(rng.integers(2**31))

@@ -18,7 +18,7 @@ from pmgp.interface.prediction.rules import NotPointwiseError
 
 # A function of means and variances of the latent vectors at the new points of a slice, (C, m) each, theta, the slice,
 # and the number of the draw; its values have shape (m,) or (m, categories).
-Expectation = Callable[[np.ndarray, np.ndarray, list[np.ndarray], slice, int], np.ndarray]
+Expectation = Callable[[np.ndarray, np.ndarray, list[np.ndarray], slice, range], np.ndarray]
 
 
 def expectations_of(points: PointModel, observed: TensorVariable) -> dict[str, Expectation]:
@@ -76,7 +76,7 @@ def _in_closed_form(
     values = [_vector(points, each) if axes else _scalar(points, observed, each, f) for each, axes in others]
 
     def expectation(
-        mean: np.ndarray, variance: np.ndarray, theta: list[np.ndarray], where: slice, draw: int
+        mean: np.ndarray, variance: np.ndarray, theta: list[np.ndarray], where: slice, parts: range
     ) -> np.ndarray:
         return under_normal(mean[row], variance[row], *(value(mean, theta, where) for value in values))
 
@@ -103,9 +103,9 @@ def _by_quadrature(points: PointModel, observed: TensorVariable, given_f: Tensor
     needed = _rows_of(points, given_f)
 
     def expectation(
-        mean: np.ndarray, variance: np.ndarray, theta: list[np.ndarray], where: slice, draw: int
+        mean: np.ndarray, variance: np.ndarray, theta: list[np.ndarray], where: slice, parts: range
     ) -> np.ndarray:
-        return expectation_over(lambda f: function(f, theta, where), mean, variance, needed, draw)
+        return expectation_over(lambda f: function(f, theta, where), mean, variance, needed, parts)
 
     return expectation
 
