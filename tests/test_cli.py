@@ -51,9 +51,13 @@ def traces_alone():
         yield patch
 
 
-def sketched(*arguments):
+def sketched(path, out, *arguments):
+    """Run a file briefly into a folder, with a test part and the file itself as new rows, and return the output."""
+    few = ("--chains", 2, "--cores", 1, "--importance-samples", 16, "--test-fraction", 0.3)
     with traces_alone():
-        return invoke(*arguments)
+        result = invoke("run", path, "--out", out, "--predict", path, *few, *arguments)
+    assert result.exit_code == 0, result.output
+    return result.output
 
 
 def blank(name):
@@ -793,27 +797,8 @@ def counts_csv(tmp_path_factory):
 def counted(counts_csv, tmp_path_factory):
     """Run counts with exposures once."""
     out = tmp_path_factory.mktemp("runs") / "calls"
-    result = sketched(
-        *("run", counts_csv, "--no-header", "--likelihood", "poisson", "--exposure", "x3", "--draws", 40),
-        *(
-            "--tune",
-            80,
-            "--chains",
-            2,
-            "--cores",
-            1,
-            "--importance-samples",
-            16,
-            "--test-fraction",
-            0.3,
-            "--out",
-            out,
-            "--predict",
-            counts_csv,
-        ),
-    )
-    assert result.exit_code == 0, result.output
-    return out, result.output
+    settings = ("--no-header", "--likelihood", "poisson", "--exposure", "x3", "--draws", 40, "--tune", 80)
+    return out, sketched(counts_csv, out, *settings)
 
 
 @pytest.mark.full
@@ -879,27 +864,8 @@ def ordered_csv(tmp_path_factory):
 def ordered(ordered_csv, tmp_path_factory):
     """Run ordered categories once."""
     out = tmp_path_factory.mktemp("runs") / "grades"
-    result = sketched(
-        *("run", ordered_csv, "--likelihood", "ordinal", "--order", "low,medium,high", "--draws", 20),
-        *(
-            "--tune",
-            30,
-            "--chains",
-            2,
-            "--cores",
-            1,
-            "--importance-samples",
-            16,
-            "--test-fraction",
-            0.3,
-            "--out",
-            out,
-            "--predict",
-            ordered_csv,
-        ),
-    )
-    assert result.exit_code == 0, result.output
-    return out, result.output
+    settings = ("--likelihood", "ordinal", "--order", "low,medium,high", "--draws", 20, "--tune", 30)
+    return out, sketched(ordered_csv, out, *settings)
 
 
 @pytest.mark.full
@@ -944,12 +910,7 @@ def classes_csv(tmp_path_factory):
 def classified(classes_csv, tmp_path_factory):
     """Run classes without an order once."""
     out = tmp_path_factory.mktemp("runs") / "trees"
-    result = sketched(
-        *("run", classes_csv, "--likelihood", "multinomial", "--draws", 20, "--tune", 30, "--chains", 2, "--cores", 1),
-        *("--importance-samples", 16, "--test-fraction", 0.3, "--out", out, "--predict", classes_csv),
-    )
-    assert result.exit_code == 0, result.output
-    return out, result.output
+    return out, sketched(classes_csv, out, "--likelihood", "multinomial", "--draws", 20, "--tune", 30)
 
 
 @pytest.mark.full

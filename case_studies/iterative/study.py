@@ -26,6 +26,7 @@ from pmgp.core.iterative.preconditioners import Kernel
 from pmgp.core.iterative.solvers import (
     ConjugateGradients,
     FlexibleConjugateGradients,
+    IndefiniteMatrixError,
     NotConvergedError,
     Preconditioner,
 )
@@ -217,7 +218,8 @@ def _iterations(
 ) -> int:
     """Iterations to the solution, the products with K of a preconditioner that iterates included.
 
-    Those on the grid of structured interpolation are not.
+    Those on the grid of structured interpolation are not. A preconditioner whose own systems are solved so inexactly
+    that it is not positive definite leaves the system without a solution, as too many iterations do.
     """
     noise = np.full(len(y), 10.0**cell.log_noise)
     # Data sets have their streams in common.
@@ -228,7 +230,7 @@ def _iterations(
     solver = kind(tolerance=1e-5 * np.sqrt(len(y)), cap=scale.cap)
     try:
         solution = solver.solve(lambda v: kernel.product(v) + noise[:, None] * v, y[:, None], preconditioner)
-    except NotConvergedError:
+    except (NotConvergedError, IndefiniteMatrixError):
         return scale.cap
     return int(solution.iterations[0]) + int(getattr(preconditioner, "products", 0))
 

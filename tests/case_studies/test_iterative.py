@@ -10,6 +10,7 @@ from scipy.spatial.distance import cdist
 from case_studies.iterative import figures, results, study
 from case_studies.iterative.kernels import Tiles, side_by_side
 from case_studies.iterative.study import CONCRETE, EXPONENTS, PRECONDITIONERS, SCALES, Cell, Group, Scale, cells
+from pmgp.core.iterative import preconditioners
 from pmgp.interface.covariance import kept
 
 WITHIN = 0.2
@@ -85,6 +86,15 @@ def test_solvers_side_by_side_take_the_iterations_that_each_takes_alone(small):
 
 def test_no_convergence_counts_as_the_cap(small):
     assert study.iterations(Scale("small", 1, (-2,), 1, 2, {}), Cell("none", -6, 0), 0) == 2
+
+
+def test_a_preconditioner_that_is_not_positive_counts_as_the_cap(small):
+    class Negative(preconditioners.Identity):
+        def solve(self, x):
+            return -x
+
+    found = study.iterations(small, Cell("none", -1, 0), 0, lambda problem: Negative(len(problem.X)))
+    assert found == 500 > study.iterations(small, Cell("none", -1, 0), 0)
 
 
 def test_tiles_are_the_matrix(monkeypatch):
