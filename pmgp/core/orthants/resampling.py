@@ -3,6 +3,9 @@
 All methods add one variable after another to many particles. The counts draw it without regard to its limits, and
 survivors replace the particles that leave them. Sequential Monte Carlo draws it between its limits, and resamples with
 their probabilities as weights.
+
+Particles are kept as the standard normal numbers behind their values, one particle a row, so that copying one reads and
+writes memory in its order.
 """
 
 from __future__ import annotations
@@ -36,47 +39,54 @@ def soft_count(rng: np.random.Generator, problem: Ordered, particles: int) -> Pa
 
 
 def _counted(rng: np.random.Generator, problem: Ordered, particles: int, soft: bool) -> Particles:
-    noise, values = np.zeros((2, problem.size, particles))
+    noise = np.zeros((particles, problem.size))
     log_estimate = 0.0
     for i, (lower, upper, pivot) in enumerate(_steps(problem)):
-        kappa = problem.factor[i, :i] @ noise[:i]
-        noise[i] = rng.standard_normal(particles)
-        values[i] = kappa + pivot * noise[i]
-        alive = (values[i] >= lower) & (values[i] <= upper)
+        kappa = noise[:, :i] @ problem.factor[i, :i]
+        drawn = rng.standard_normal(particles)
+        noise[:, i] = drawn
+        value = kappa + pivot * drawn
+        alive = (value >= lower) & (value <= upper)
         share = float(_chances(kappa, lower, upper, pivot).mean()) if soft else float(alive.mean())
         if share == 0.0 or not alive.any():
-            return Particles(-np.inf, values)
+            return _finished(problem, -np.inf, noise)
         log_estimate += np.log(share)
         dead = np.flatnonzero(~alive)
         parents = rng.choice(np.flatnonzero(alive), size=len(dead))
-        noise[: i + 1, dead], values[: i + 1, dead] = noise[: i + 1, parents], values[: i + 1, parents]
-    return Particles(log_estimate, values)
+        noise[dead, : i + 1] = noise[parents, : i + 1]
+    return _finished(problem, log_estimate, noise)
 
 
 def sequential_monte_carlo(rng: np.random.Generator, problem: Ordered, particles: int) -> Particles:
     """Return an unbiased estimate from draws between limits, resampled with their probabilities as weights."""
     from pmgp.core.orthants.compiled_normal import truncated
 
-    noise, values = np.zeros((2, problem.size, particles))
+    noise = np.zeros((particles, problem.size))
     log_estimate = 0.0
-    log_chances = np.empty(particles)
+    drawn, log_chances = np.empty((2, particles))
     for i, (lower, upper, pivot) in enumerate(_steps(problem)):
-        kappa = problem.factor[i, :i] @ noise[:i]
+        kappa = noise[:, :i] @ problem.factor[i, :i]
         uniforms = rng.uniform(size=particles)
         if pivot > 0.0:
-            truncated((lower - kappa) / pivot, (upper - kappa) / pivot, uniforms, noise[i], log_chances)
+            truncated((lower - kappa) / pivot, (upper - kappa) / pivot, uniforms, drawn, log_chances)
         else:
-            noise[i] = ndtri(uniforms)
+            drawn = ndtri(uniforms)
             log_chances[:] = np.where((kappa >= lower) & (kappa <= upper), 0.0, -np.inf)
-        values[i] = np.clip(kappa + pivot * noise[i], lower, upper) if pivot > 0.0 else kappa
+        noise[:, i] = drawn
         largest = float(log_chances.max())
         if largest == -np.inf:
-            return Particles(-np.inf, values)
+            return _finished(problem, -np.inf, noise)
         chances = np.exp(log_chances - largest)
         log_estimate += largest + float(np.log(chances.mean()))
         parents = _systematic(rng, chances)
-        noise[: i + 1], values[: i + 1] = noise[: i + 1, parents], values[: i + 1, parents]
-    return Particles(log_estimate, values)
+        noise[:, : i + 1] = noise[parents, : i + 1]
+    return _finished(problem, log_estimate, noise)
+
+
+def _finished(problem: Ordered, log_estimate: float, noise: np.ndarray) -> Particles:
+    """Return a population from standard normal numbers, (particles, n), without values that rounding takes outside."""
+    values = problem.factor @ noise.T
+    return Particles(log_estimate, np.clip(values, problem.lower[:, None], problem.upper[:, None], out=values))
 
 
 def _steps(problem: Ordered) -> zip[tuple[float, float, float]]:
