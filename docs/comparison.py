@@ -11,13 +11,13 @@ FIGURES = Path(__file__).parents[1] / "benchmarks" / "results" / "schemes.csv"
 METHODS = {"`pmgp.PseudoMarginal()`": "PM EP", "PyMC's NUTS": "NUTS", "nutpie": "nutpie"}
 PROBLEMS = (
     ("n = 100, d = 2", "synthetic n=100 d=2"),
-    ("the same, a length-scale a feature", "synthetic n=100 d=2 ARD"),
+    ("the same, a length-scale for each feature", "synthetic n=100 d=2 ARD"),
     ("n = 100, d = 2, counts", "synthetic n=100 d=2 Poisson"),
     ("n = 100, d = 10", "synthetic n=100 d=10"),
-    ("the same, a length-scale a feature", "synthetic n=100 d=10 ARD"),
+    ("the same, a length-scale for each feature", "synthetic n=100 d=10 ARD"),
     ("n = 400, d = 2", "synthetic n=400 d=2"),
     ("n = 400, d = 10", "synthetic n=400 d=10"),
-    ("the same, a length-scale a feature", "synthetic n=400 d=10 ARD"),
+    ("the same, a length-scale for each feature", "synthetic n=400 d=10 ARD"),
 )
 CONVERGED = 1.01
 """Largest R-hat of a figure that stands without a remark."""
@@ -39,7 +39,10 @@ def table(path: Path = FIGURES) -> str:
 
 def _notes(rows: list[dict[str, str]]) -> str:
     """Explain R-hat, the dash, and the words for runs that were too short to be compared."""
-    notes = [f"R-hat is given where it exceeds {CONVERGED}.", "A dash: 80 iterations were not done in twenty minutes."]
+    notes = [
+        f"R-hat is given where it exceeds {CONVERGED}.",
+        "A dash: the run did not finish 80 iterations in twenty minutes.",
+    ]
     short = sorted({(int(row["tune"]), int(row["draws"])) for row in rows if _is_short(row)})
     if short:
         lengths = " or ".join(f"{tune} + {draws}" for tune, draws in short)

@@ -64,8 +64,8 @@ def summary(path: Path = FIGURES) -> str:
     assert ratios[0] > 1, "another tool is faster on one of them: write another sentence"
     assert not any(_converged(row) for tools in rest for row in tools.values()), "another tool converged: say so"
     return (
-        f"In that time the default converged on {done[OURS]} of {len(problems)} problems, "
-        f"and no other tool on more than {done[second]} ({second}).\n"
+        "In that time the default converged (R-hat at most 1.01, 400 effective draws) on "
+        f"{done[OURS]} of {len(problems)} problems,\nand no other tool on more than {done[second]} ({second}).\n"
         f"On these {done[OURS]} it made {ratios[0]:.1f} to {ratios[-1]:.0f} times as many effective draws per second "
         "as the next best tool, converged or not.\n"
         f"On the other {len(rest)} nothing converged.\n"

@@ -1,4 +1,4 @@
-"""Exact, fully Bayesian inference for Gaussian process models with non-Gaussian likelihoods, as PyMC step methods.
+"""Exact, fully Bayesian inference for latent Gaussian models with any likelihood that factorizes, for PyMC.
 
 The public names are loaded when they are first used, so that the numerical core can be imported without PyMC.
 """
@@ -16,6 +16,8 @@ _PUBLIC = {
     "EllipticalSlice": "pmgp.interface.steps",
     "ModelError": "pmgp.interface.model.latent_gaussian",
     "MultinomialLogit": "pmgp.interface.distributions",
+    "NoDrawsError": "pmgp.interface.sampling",
+    "NotConvergedError": "pmgp.core.iterative.solvers",
     "OrdinalProbit": "pmgp.interface.distributions",
     "PseudoMarginal": "pmgp.interface.steps",
     "StoreError": "pmgp.interface.sampling",

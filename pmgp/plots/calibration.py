@@ -71,10 +71,12 @@ def calibration(
 
     Parameters
     ----------
-    y, probability, bins
+    y, probability
         See :func:`reliability`.
     classes : tuple of two str
         Names of the classes with labels 0 and 1.
+    bins : int
+        See :func:`reliability`.
 
     Raises
     ------

@@ -244,7 +244,7 @@ def test_the_retained_particle_comes_back_as_it_was():
     ("settings", "message"),
     [
         ({"draws": 0}, 'draws must be a positive integer or "auto", not 0'),
-        ({"stages": 2.5}, "stages must be a positive integer, not 2.5"),
+        ({"stages": 2.5}, "stages must be a whole number of at least 1, not 2.5"),
         ({"threshold": 1.5}, "fraction between 0 and 1, not 1.5"),
     ],
 )

@@ -196,8 +196,8 @@ def test_a_preconditioner_that_iterates_needs_the_flexible_kind():
     [
         (partial(ConjugateGradients, 0.0), "tolerance must be positive, not 0.0"),
         (partial(ConjugateGradients, np.nan), "tolerance must be positive, not nan"),
-        (partial(ConjugateGradients, cap=0), "cap must be at least 1, not 0"),
-        (partial(FlexibleConjugateGradients, kept=0), "kept must be at least 1, not 0"),
+        (partial(ConjugateGradients, cap=0), "cap must be a whole number of at least 1, not 0"),
+        (partial(FlexibleConjugateGradients, kept=0), "kept must be a whole number of at least 1, not 0"),
     ],
 )
 def test_settings_out_of_range_are_refused(make, said):

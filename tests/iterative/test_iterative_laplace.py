@@ -134,7 +134,11 @@ def test_steps_that_overshoot_are_halved():
 
 @pytest.mark.parametrize(
     ("settings", "said"),
-    [({"tolerance": 0.0}, "tolerance must be positive"), ({"max_iterations": 0}, "max_iterations must be at least 1")],
+    [
+        ({"tolerance": 0.0}, "tolerance must be positive"),
+        ({"max_iterations": 0}, "max_iterations must be a whole number of at least 1"),
+        ({"max_iterations": 2.5}, "max_iterations must be a whole number of at least 1, not 2.5"),
+    ],
 )
 def test_settings_out_of_range_are_refused(settings, said):
     with pytest.raises(ValueError, match=said):

@@ -221,8 +221,8 @@ def test_settings_that_cannot_serve_are_refused(solver, error, said):
     ("settings", "said"),
     [
         ({"tolerance": 1.0}, "tolerance must be positive and less than 1, not 1.0"),
-        ({"cap": 0}, "cap must be at least 1, not 0"),
-        ({"probes": 1}, "probes must be at least 2, not 1"),
+        ({"cap": 0}, "cap must be a whole number of at least 1, not 0"),
+        ({"probes": 1}, "probes must be a whole number of at least 2, not 1"),
         ({"memory": 0.0}, "memory=0.0: give a positive number of bytes"),
     ],
 )

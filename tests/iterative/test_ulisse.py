@@ -52,5 +52,5 @@ def test_the_gradient_in_the_mean_is_unbiased_too():
 
 
 def test_no_probe_is_refused():
-    with pytest.raises(ValueError, match="probes must be at least 1, not 0"):
+    with pytest.raises(ValueError, match="probes must be a whole number of at least 1, not 0"):
         Ulisse(0)

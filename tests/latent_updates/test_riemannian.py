@@ -235,7 +235,7 @@ def test_settings_out_of_range_are_named(settings, message):
     ("settings", "message"),
     [
         ({"tolerance": 0.0}, "tolerance must be positive, not 0.0"),
-        ({"max_iterations": 0}, "max_iterations must be at least 1, not 0"),
+        ({"max_iterations": 0}, "max_iterations must be a whole number of at least 1, not 0"),
     ],
 )
 def test_a_solver_that_cannot_solve_is_refused(settings, message):

@@ -154,7 +154,7 @@ def test_marginals_in_place_of_values(process, use):
 
 
 def test_calls_out_of_order():
-    gp = pmgp.gp.Sparse()
+    gp = pmgp.gp.Sparse(cov_func=pm.gp.cov.ExpQuad(1, 1.0))
     with pytest.raises(RuntimeError, match="call prior first"):
         gp.marginals(X)
     with pytest.raises(RuntimeError, match="call observe first"):

@@ -19,6 +19,7 @@ from pmgp.core.approximations.moment_matching import Terms
 from pmgp.core.approximations.propagation import Failure, propagated
 from pmgp.core.gaussians import ConditionedPrior, Posterior, Prior
 from pmgp.core.likelihoods.base import Likelihood
+from pmgp.core.numerics.arrays import check_tolerance, check_whole
 
 
 @dataclass(frozen=True)
@@ -57,10 +58,8 @@ class ExpectationPropagation:
     laplace: Laplace = field(default_factory=Laplace)
 
     def __post_init__(self) -> None:
-        if not self.tolerance > 0.0:
-            raise ValueError(f"tolerance must be positive, not {self.tolerance}")
-        if self.max_sweeps < 1:
-            raise ValueError(f"max_sweeps must be at least 1, not {self.max_sweeps}")
+        check_tolerance(self.tolerance)
+        check_whole(max_sweeps=self.max_sweeps)
 
     def fit(self, prior: Prior, likelihood: Likelihood, start: np.ndarray | None = None) -> Posterior | None:
         """Approximate p(f|y, theta).

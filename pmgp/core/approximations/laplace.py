@@ -18,6 +18,7 @@ from pmgp.core.approximations.families import family_of
 from pmgp.core.approximations.gradients import EvidenceGradient
 from pmgp.core.gaussians import SMALLEST_PRECISION, Posterior, Prior
 from pmgp.core.likelihoods.base import Likelihood
+from pmgp.core.numerics.arrays import check_tolerance, check_whole
 from pmgp.core.numerics.compiled.outcomes import INDEFINITE
 
 MAX_HALVINGS = 20
@@ -72,12 +73,9 @@ class Laplace:
     sweeps: int = 2
 
     def __post_init__(self) -> None:
-        if not self.tolerance > 0.0:
-            raise ValueError(f"tolerance must be positive, not {self.tolerance}")
-        if self.max_iterations < 1:
-            raise ValueError(f"max_iterations must be at least 1, not {self.max_iterations}")
-        if self.sweeps < 0:
-            raise ValueError(f"sweeps must not be negative: {self.sweeps}")
+        check_tolerance(self.tolerance)
+        check_whole(max_iterations=self.max_iterations)
+        check_whole(0, sweeps=self.sweeps)
 
     def fit(self, prior: Prior, likelihood: Likelihood, start: np.ndarray | None = None) -> Posterior | None:
         """Approximate p(f|y, theta).

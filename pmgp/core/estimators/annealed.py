@@ -13,9 +13,10 @@ from typing import ClassVar
 
 import numpy as np
 
-from pmgp.core.estimators.importance import WeightedParticles, check_positive, log_mean_exp
+from pmgp.core.estimators.importance import WeightedParticles, log_mean_exp
 from pmgp.core.gaussians import Gaussian, Posterior
 from pmgp.core.likelihoods.base import Likelihood
+from pmgp.core.numerics.arrays import check_whole
 from pmgp.core.transitions.parallel_slices import slices_on_ellipses
 
 # Section V of the article: half of the temperatures are above MIDDLE, half between it and COLDEST.
@@ -93,7 +94,7 @@ class AnnealedImportanceSampling:
     def __post_init__(self) -> None:
         if self.start not in ("approximation", "prior"):
             raise ValueError(f'start must be "approximation" or "prior", not {self.start!r}')
-        check_positive(draws=self.draws, ellipses=1 if self.ellipses is None else self.ellipses)
+        check_whole(draws=self.draws, ellipses=1 if self.ellipses is None else self.ellipses)
         if self.temperatures is not None:
             object.__setattr__(self, "temperatures", _checked(self.temperatures))
 

@@ -186,13 +186,6 @@ def check_draws(draws: int | str, antithetic: bool) -> None:
         raise ValueError(f"antithetic draws come in pairs: draws={draws} is odd; use an even number")
 
 
-def check_positive(**numbers: Any) -> None:
-    """Refuse values that are not positive integers."""
-    for name, number in numbers.items():
-        if not is_whole(number):
-            raise ValueError(f"{name} must be a positive integer, not {number!r}")
-
-
 def number_of_draws(draws: int | str) -> int:
     """Return the number of draws; refuse "auto"."""
     if isinstance(draws, str):

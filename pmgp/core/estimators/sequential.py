@@ -22,7 +22,6 @@ from pmgp.core.estimators.base import Size
 from pmgp.core.estimators.importance import (
     WeightedParticles,
     check_draws,
-    check_positive,
     log_mean_exp,
     number_of_draws,
 )
@@ -35,6 +34,7 @@ from pmgp.core.estimators.work import (
 )
 from pmgp.core.gaussians import Group, Posterior, SiteGroups
 from pmgp.core.likelihoods.base import Divisible, Likelihood
+from pmgp.core.numerics.arrays import check_fraction, check_whole
 from pmgp.core.numerics.block_matrices import flat
 from pmgp.core.numerics.storable import storable
 
@@ -120,9 +120,8 @@ class SequentialSampling:
 
     def __post_init__(self) -> None:
         check_draws(self.draws, antithetic=False)
-        check_positive(stages=self.stages)
-        if not 0.0 <= self.threshold <= 1.0:
-            raise ValueError(f"threshold must be a fraction between 0 and 1, not {self.threshold!r}")
+        check_whole(stages=self.stages)
+        check_fraction(threshold=self.threshold)
 
     @staticmethod
     def require(likelihood: Likelihood) -> None:

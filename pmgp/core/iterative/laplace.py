@@ -20,6 +20,7 @@ from pmgp.core.iterative.preconditioners import Kernel
 from pmgp.core.iterative.probes import Probes
 from pmgp.core.iterative.solvers import ConjugateGradients, NotConvergedError, Solution, log_determinant
 from pmgp.core.likelihoods.base import SiteLikelihood, slope_of_precision, sound_precision
+from pmgp.core.numerics.arrays import check_tolerance, check_whole
 
 
 @dataclass(frozen=True)
@@ -50,10 +51,8 @@ class IterativeLaplace:
     max_iterations: int = 50
 
     def __post_init__(self) -> None:
-        if not self.tolerance > 0.0:
-            raise ValueError(f"tolerance must be positive, not {self.tolerance}")
-        if self.max_iterations < 1:
-            raise ValueError(f"max_iterations must be at least 1, not {self.max_iterations}")
+        check_tolerance(self.tolerance)
+        check_whole(max_iterations=self.max_iterations)
         _ = self._traces
 
     def estimate(

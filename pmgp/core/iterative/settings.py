@@ -4,6 +4,8 @@ from __future__ import annotations
 
 from dataclasses import dataclass
 
+from pmgp.core.numerics.arrays import check_whole
+
 # Preconditioners of higher rank cost more than the iterations that they save.
 LARGEST_RANK = 500
 SOLVERS = ("auto", "cholesky", "iterative")
@@ -58,10 +60,8 @@ class Iterative:
     def __post_init__(self) -> None:
         if not 0.0 < self.tolerance < 1.0:
             raise ValueError(f"tolerance must be positive and less than 1, not {self.tolerance}")
-        if self.cap < 1:
-            raise ValueError(f"cap must be at least 1, not {self.cap}")
-        if self.probes < 2:
-            raise ValueError(f"probes must be at least 2, not {self.probes}")
+        check_whole(cap=self.cap)
+        check_whole(2, probes=self.probes)
         if not self.memory > 0.0:
             raise ValueError(f"memory={self.memory!r}: give a positive number of bytes")
 

@@ -17,6 +17,7 @@ from pmgp.core.iterative.gaussian import product_with
 from pmgp.core.iterative.preconditioners import Kernel
 from pmgp.core.iterative.roulette import Roulette
 from pmgp.core.iterative.solvers import Preconditioner
+from pmgp.core.numerics.arrays import check_whole
 
 
 class UnbiasedGradient(NamedTuple):
@@ -40,8 +41,7 @@ class Ulisse:
     roulette: Roulette = field(default_factory=Roulette)
 
     def __post_init__(self) -> None:
-        if self.probes < 1:
-            raise ValueError(f"probes must be at least 1, not {self.probes}")
+        check_whole(probes=self.probes)
 
     def gradient(
         self, rng: np.random.Generator, kernel: Kernel, noise: np.ndarray, y: np.ndarray, preconditioner: Preconditioner

@@ -12,11 +12,12 @@ from typing import ClassVar
 
 import numpy as np
 
-from pmgp.core.estimators.importance import check_draws, check_positive, log_mean_exp, number_of_draws
+from pmgp.core.estimators.importance import check_draws, log_mean_exp, number_of_draws
 from pmgp.core.estimators.sequential import ResampledParticles, ancestors, effective_number
 from pmgp.core.likelihoods.base import Divisible, Likelihood
 from pmgp.core.markov.prior import PrecisionPosterior
 from pmgp.core.markov.walks import Group, Walk
+from pmgp.core.numerics.arrays import check_fraction, check_whole
 from pmgp.core.numerics.conditioning import log_sites
 
 
@@ -93,9 +94,8 @@ class PathSampling:
 
     def __post_init__(self) -> None:
         check_draws(self.draws, antithetic=False)
-        check_positive(width=self.width)
-        if not 0.0 <= self.threshold <= 1.0:
-            raise ValueError(f"threshold must be a fraction between 0 and 1, not {self.threshold!r}")
+        check_whole(width=self.width)
+        check_fraction(threshold=self.threshold)
 
     @staticmethod
     def require(likelihood: Likelihood) -> None:

@@ -13,6 +13,26 @@ def is_whole(value: Any, least: int = 1) -> bool:
     return isinstance(value, int | np.integer) and not isinstance(value, bool) and bool(value >= least)
 
 
+def check_whole(least: int = 1, **values: Any) -> None:
+    """Refuse values, by name, that are not whole numbers of at least `least`."""
+    for name, value in values.items():
+        if not is_whole(value, least):
+            raise ValueError(f"{name} must be a whole number of at least {least}, not {value!r}")
+
+
+def check_tolerance(tolerance: float) -> None:
+    """Refuse a tolerance that is not positive."""
+    if not tolerance > 0.0:
+        raise ValueError(f"tolerance must be positive, not {tolerance!r}")
+
+
+def check_fraction(**values: float) -> None:
+    """Refuse values, by name, that are not fractions."""
+    for name, value in values.items():
+        if not 0.0 <= value <= 1.0:
+            raise ValueError(f"{name} must be a fraction between 0 and 1, not {value!r}")
+
+
 def numbers(what: str, values: Any) -> np.ndarray:
     """Return values as floats.
 

@@ -13,6 +13,7 @@ from typing import ClassVar, NamedTuple, Protocol
 
 import numpy as np
 
+from pmgp.core.numerics.arrays import check_tolerance, check_whole
 from pmgp.core.transitions.base import Density, Point, TransitionInfo
 from pmgp.core.transitions.metropolis_hastings import metropolis_choice
 
@@ -58,10 +59,8 @@ class Solver:
     max_iterations: int = 100
 
     def __post_init__(self) -> None:
-        if not self.tolerance > 0.0:
-            raise ValueError(f"tolerance must be positive, not {self.tolerance}")
-        if self.max_iterations < 1:
-            raise ValueError(f"max_iterations must be at least 1, not {self.max_iterations}")
+        check_tolerance(self.tolerance)
+        check_whole(max_iterations=self.max_iterations)
 
     def settled(self, new: np.ndarray, old: np.ndarray) -> bool:
         """Return whether the iteration has changed almost nothing."""

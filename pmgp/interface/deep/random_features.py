@@ -32,7 +32,7 @@ class RandomFeatures:
         Any other kernel is refused.
     features : int
         Number of frequencies, each of which has two features.
-    mean_func : pymc.gp.mean.Mean
+    mean_func : pymc.gp.mean.Mean, optional
         Zero by default.
     random_seed : int
         Seed of the frequencies.

@@ -86,10 +86,10 @@ def evidence(
         The model that was sampled; taken from the context if it is not given.
     draws : int
         Number of theta drawn from the proposal, at least 100. The standard error falls with its square root.
-    estimator : Estimator, "auto", "importance", "annealed", "sequential" or "none"
-        ``"auto"`` is importance sampling, or ``"sequential"`` for a time series. By default there are 256 importance
-        samples of f. With ``"none"`` the approximation's p(y|theta) is integrated, and `standard_error` does not
-        include its error.
+    estimator : Estimator, "auto", "importance", "annealed", "orthant", "sequential" or "none"
+        ``"orthant"`` needs labels with a probit link. ``"auto"`` is importance sampling, or ``"sequential"`` for a time
+        series. By default there are 256 importance samples of f. With ``"none"`` the approximation's p(y|theta) is
+        integrated, and `standard_error` does not include its error.
     approximation : Laplace, ExpectationPropagation, "laplace" or "ep"
     latent : variable or str, optional
         The variable f, if the model has several multivariate normal variables.

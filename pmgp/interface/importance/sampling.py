@@ -86,9 +86,9 @@ def importance(
         default there are two for each hyper-parameter, from points that are dispersed around the first maximum. For
         1,000 or more multivariate normal observations there are eight, from the maxima given 250 of them, different
         ones each time.
-    estimator : "auto", "importance", "annealed", "orthant", "sequential", or an object with their methods
-        Estimates p(y|theta) if there is an f; ``"auto"`` is importance sampling, or ``"sequential"`` for a time series.
-        By default there are 256 importance samples.
+    estimator : Estimator, "auto", "importance", "annealed", "orthant" or "sequential"
+        Estimates p(y|theta) if there is an f. ``"orthant"`` needs labels with a probit link. ``"auto"`` is importance
+        sampling, or ``"sequential"`` for a time series. By default there are 256 importance samples.
     approximation : "ep", "laplace", ExpectationPropagation or Laplace
         Source of the importance samples of f, and of the evidence that is maximized.
     latent : variable or str, or a sequence of them, optional

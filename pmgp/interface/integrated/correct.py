@@ -55,9 +55,9 @@ def correct(
         Whether to resample the draws by weight, chain by chain. The result can be used like the draws of any sampler,
         though some draws occur several times. If False, all draws stay, and ``sample_stats["log_weight"]`` has the logs
         of their weights.
-    estimator : Estimator, "auto", "importance", "annealed" or "sequential"
-        ``"auto"`` means importance sampling, or ``"sequential"`` for a time series. The default number of importance
-        samples of f is 256.
+    estimator : Estimator, "auto", "importance", "annealed", "orthant" or "sequential"
+        ``"orthant"`` needs labels with a probit link. ``"auto"`` means importance sampling, or ``"sequential"`` for a
+        time series. The default number of importance samples of f is 256.
     approximation : Laplace, ExpectationPropagation, "laplace" or "ep"
         Source of the importance samples; it may differ from the approximation in the marginalized model.
     latent : variable or str, optional

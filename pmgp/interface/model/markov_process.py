@@ -39,7 +39,7 @@ class Markov:
 
     Parameters
     ----------
-    mean_func : pymc.gp.mean.Mean
+    mean_func : pymc.gp.mean.Mean, optional
         Zero by default.
     cov_func : pymc.gp.cov.Covariance
         `Exponential`, `Matern12`, `Matern32` or `Matern52` of one input column, times variances, or a sum of these.

@@ -42,7 +42,7 @@ def predict(
         Result of `pymc.sample`, with f and the hyper-parameters in its posterior group. For multivariate normal
         observations, such as those of `pymc.gp.Marginal`, the hyper-parameters are enough, as in the results of
         :func:`pmgp.importance`, or a draw at the maximum, ``pmgp.find_map(model).trace``.
-    Xnew : (m, d) array
+    Xnew : (m, d) array, optional
         New inputs, on the scale of the inputs that the model was built with. If these are a function of a `pymc.Data`,
         that is the scale of the data, but for a process in time the scale of its times. For the latter, a vector is
         accepted too. Leave Xnew out for a model of group effects, autoregressions and random walks (see the notes).

@@ -41,7 +41,7 @@ def sample_predictions(
     idata : xarray.DataTree
         Result of `pymc.sample`, with f and the hyper-parameters in its posterior group; for multivariate normal
         observations, as for :func:`predict`, the hyper-parameters are enough.
-    Xnew : (m, d) array
+    Xnew : (m, d) array, optional
         New inputs, on the scale of the inputs that the model was built with; for a process in time, a vector is
         accepted too. Leave Xnew out for a model of group effects, autoregressions and random walks (see the notes).
     model : pymc.Model, optional

@@ -11,7 +11,6 @@ from typing import Any
 
 import pymc as pm
 import pytensor.tensor as pt
-from pymc.gp.cov import Constant
 from pymc.gp.mean import Zero
 from pymc.gp.util import JITTER_DEFAULT
 from pytensor.graph.basic import Variable
@@ -47,7 +46,7 @@ class Sparse(Predicting):
 
     Parameters
     ----------
-    mean_func : pymc.gp.mean.Mean
+    mean_func : pymc.gp.mean.Mean, optional
         Zero by default.
     cov_func : pymc.gp.cov.Covariance, or sequence of them
         One for all outputs, or one for each.
@@ -76,9 +75,9 @@ class Sparse(Predicting):
     Any step method of PyMC samples the model: ``pm.sample(model=model)``.
     """
 
-    def __init__(self, *, mean_func: Any = None, cov_func: Any = None) -> None:
+    def __init__(self, *, mean_func: Any = None, cov_func: Any) -> None:
         self.mean_func = Zero() if mean_func is None else mean_func
-        self.cov_func = Constant(0.0) if cov_func is None else cov_func
+        self.cov_func = cov_func
         self._columns, self._inputs = 0, None
         self._inducing: InducingInputs | None = None
         self._marginals: Marginals | None = None

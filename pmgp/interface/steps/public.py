@@ -64,8 +64,8 @@ target_acceptance : float, optional
 max_leapfrog : int
     Largest number of leapfrog steps of hybrid Monte Carlo.""",
     "target_of_walk": """\
-target_acceptance : float
-    Acceptance rate to which the random walk is tuned, between 0 and 1.""",
+target_acceptance : float, optional
+    Acceptance rate to which the random walk is tuned, between 0 and 1; 0.25 by default.""",
     "target_of_step": """\
 target_acceptance : float
     Acceptance rate to which the step size is tuned, between 0 and 1.""",

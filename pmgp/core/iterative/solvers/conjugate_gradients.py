@@ -22,6 +22,7 @@ from pmgp.core.iterative.solvers.base import (
     columnwise,
 )
 from pmgp.core.iterative.solvers.watching import tell
+from pmgp.core.numerics.arrays import check_tolerance, check_whole
 
 # A pass that reduces a residual by less than this factor has stagnated.
 STAGNATION = 0.5
@@ -116,10 +117,8 @@ class ConjugateGradients:
     cap: int = 1000
 
     def __post_init__(self) -> None:
-        if not self.tolerance > 0.0:
-            raise ValueError(f"tolerance must be positive, not {self.tolerance}")
-        if self.cap < 1:
-            raise ValueError(f"cap must be at least 1, not {self.cap}")
+        check_tolerance(self.tolerance)
+        check_whole(cap=self.cap)
 
     def solve(
         self,

@@ -13,6 +13,7 @@ import numpy as np
 
 from pmgp.core.iterative.solvers.base import Preconditioner, columnwise
 from pmgp.core.iterative.solvers.conjugate_gradients import ConjugateGradients, Directions
+from pmgp.core.numerics.arrays import check_whole
 
 
 class Kept:
@@ -64,8 +65,7 @@ class FlexibleConjugateGradients(ConjugateGradients):
 
     def __post_init__(self) -> None:
         super().__post_init__()
-        if self.kept < 1:
-            raise ValueError(f"kept must be at least 1, not {self.kept}")
+        check_whole(kept=self.kept)
 
     def _refuse(self, preconditioner: Preconditioner) -> None:
         """Do nothing, since any preconditioner will do."""
