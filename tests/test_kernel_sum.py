@@ -153,6 +153,16 @@ def kernel(columns=2):
     return pm.gp.cov.ExpQuad(columns, ls=1.0)
 
 
+def test_constants_and_white_noise_have_weights_too():
+    X = np.arange(6.0).reshape(3, 2)
+    total = pmgp.gp.KernelSum([kernel(), pm.gp.cov.Constant(2.0), pm.gp.cov.WhiteNoise(0.5)], [3.0, 0.5, 4.0])
+    expected = 3.0 * kernel()(X).eval() + 1.0 + np.eye(3)
+    np.testing.assert_allclose(total(X).eval(), expected)
+    np.testing.assert_allclose(total(X, diag=True).eval(), expected.diagonal())
+    with pytest.raises(ValueError, match="at least one kernel of input columns"):
+        pmgp.gp.KernelSum([pm.gp.cov.Constant(2.0)], [1.0])
+
+
 WRONG_SUMS = {
     "a sum needs at least one kernel": ([], []),
     "must have the same input_dim, not \\[2, 3\\]": ([kernel(2), kernel(3)], WEIGHTS),

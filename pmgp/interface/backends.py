@@ -10,6 +10,7 @@ import pytensor.tensor as pt
 from pytensor.tensor.variable import TensorVariable
 
 from pmgp.core.registry import resolve
+from pmgp.interface.covariance.distances import centered
 from pmgp.interface.covariance.tiled import Backend, CovarianceInTiles, Theta, TiledCovariance
 
 PRECISIONS = ("auto", "float32", "float64")
@@ -147,9 +148,10 @@ class JaxTiles:
     ) -> CovarianceInTiles:
         from pmgp.interface.tiles.from_function import FunctionCovariance
 
-        columns = self.X.type.shape[1] if hasattr(self.X, "type") else np.shape(self.X)[1]
-        Xi, Xj = pt.matrix("Xi", shape=(None, columns)), pt.matrix("Xj", shape=(None, columns))
-        pair, whole = model.replace_rvs_by_values([self.cov_func(Xi, Xj), self.cov_func(Xi)])
+        inputs = np.asarray(self.X.get_value() if hasattr(self.X, "get_value") else self.X, dtype=float)
+        Xi, Xj = (pt.matrix(name, shape=(None, inputs.shape[1])) for name in ("Xi", "Xj"))
+        graphs = model.replace_rvs_by_values([self.cov_func(Xi, Xj), self.cov_func(Xi)])
+        pair, whole = centered(graphs, {Xi: inputs, Xj: inputs})
         return FunctionCovariance(theta, mean, covariance, pair, whole, (Xi, Xj), self.X, settings)
 
 

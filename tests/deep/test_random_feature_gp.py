@@ -97,11 +97,21 @@ def test_settings_by_step_begin_at_their_steps(given):
         np.testing.assert_allclose(one, other, rtol=1e-4, atol=1e-6)
 
 
-def test_fitted_processes_can_be_pickled():
+@pytest.mark.parametrize("dtype", ["float32", "float64"])
+def test_fitted_processes_can_be_pickled(dtype):
     y = (X[:, 0] > 0.3).astype(float)
-    process = fitted(y, likelihood="probit")
+    process = fitted(y, likelihood="probit", dtype=dtype)
     again = pickle.loads(pickle.dumps(process))
+    assert again.parameters_["q"][0]["mean"].dtype == dtype
     np.testing.assert_array_equal(again.predict([[0.5]])["probability"], process.predict([[0.5]])["probability"])
+
+
+@pytest.mark.parametrize("kernel", ["arc-cosine-0", "arc-cosine-1"])
+def test_a_point_without_features_has_a_gradient(kernel):
+    """Its values have variance zero, where the square root has none."""
+    with_zero = np.concatenate([X[1:], np.zeros((1, X.shape[1]))])
+    process = small(kernel=kernel).fit(with_zero, np.sin(with_zero[:, 0]), progressbar=False)
+    assert all(np.isfinite(leaf).all() for leaf in jax.tree.leaves(process.parameters_))
 
 
 def test_classes_that_it_was_not_fitted_to_are_named():

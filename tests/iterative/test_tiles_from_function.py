@@ -11,6 +11,7 @@ import pytensor
 import pytensor.tensor as pt
 import pytest
 from numpy.testing import assert_allclose
+from scipy.spatial.distance import cdist
 
 import pmgp
 from pmgp.core.iterative.bars import CovarianceBar
@@ -63,9 +64,9 @@ def several_blocks(monkeypatch):
     monkeypatch.setattr(memory, "SMALLEST", 8)
 
 
-def density(make, data=True, other=None, shown=None, **settings):
+def density(make, data=True, other=None, shown=None, shift=0.0, **settings):
     with pm.Model() as model:
-        inputs = pm.Data("X", X) if data else X
+        inputs = pm.Data("X", X + shift) if data else X
         lengthscales, noise = pm.LogNormal("lengthscales", 0.0, 1.0, shape=2), pm.LogNormal("noise", -1.0, 1.0)
         kernel = make(lengthscales, 0.5 * noise)
         pm.gp.Marginal(cov_func=kernel).marginal_likelihood("y", inputs, Y, sigma=noise)
@@ -97,6 +98,16 @@ def test_parts_and_gradients(name):
     bar = CovarianceBar(LEFT, RIGHT, POINTS, WEIGHTS, np.zeros(N))
     pulled = found._covariance.pullback_of_bar(THETA, bar._replace(noise=bar.diagonal), np.zeros(N))
     assert_allclose(pulled, gradient, rtol=1e-7, atol=1e-8)
+
+
+def test_inputs_far_from_zero_are_centered():
+    """Else squared distances lose what the inputs have in common, and the function seems to be another one."""
+    _, found = density(lambda lengthscales, s: pm.gp.cov.Exponential(2, ls=lengthscales), shift=1e4)
+    near = X[:9] / np.exp(THETA[:2])
+    kernel = found._covariance.moments(THETA).kernel
+    # PyMC adds 1e-12 to squared distances.
+    distances = np.sqrt(cdist(near, near, "sqeuclidean") + 1e-12)
+    assert_allclose(kernel.block(slice(0, 9)), np.exp(-0.5 * distances), atol=1e-9)
 
 
 def test_there_is_no_density_of_some_observations():

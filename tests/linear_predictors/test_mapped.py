@@ -10,6 +10,7 @@ import pymc as pm
 import pytensor.tensor as pt
 import pytest
 import xarray as xr
+from pymc.exceptions import SamplingError
 from scipy.stats import multivariate_normal, norm
 
 import pmgp
@@ -245,3 +246,14 @@ def test_a_known_deviation_is_integrated_out_if_it_is_named(form):
     with pm.Model() as model:
         pm.Normal("y", form(), np.float64(0.5), observed=Y)
     assert take_apart(model, ["z"]).latent_vector.names == ["z"]
+
+
+def test_a_singular_matrix_is_refused_before_the_chain_starts():
+    with pm.Model() as model:
+        scales, slope = pm.Normal("scales", 0, 1, shape=2, initval=[0.0, 0.0]), pm.Normal("slope", 0, 1)
+        factor = pt.stack([pt.stack([scales[0], 0.0]), pt.stack([slope, scales[1]])])
+        u = factor @ pm.Normal("z", 0, 1, shape=(2, GROUPS))
+        pm.Normal("y", u[0, GROUP] + Z * u[1, GROUP], observed=Y)
+    step = {"step": pmgp.PseudoMarginal(latent="z", model=model)}
+    with model, pytest.raises(SamplingError, match=r"of 'z', .*multiplies it must be finite and invertible"):
+        pm.sample(1, tune=1, chains=1, progressbar=False, **step)

@@ -28,12 +28,20 @@ from tests.sparse.problems import (
 NESTED = X[::9], X[::3], X
 
 
+NOISY = {
+    "sum": lambda kernel: kernel,
+    "weighted sum": lambda kernel: pmgp.gp.KernelSum([kernel], [1.0]),
+    "power": lambda kernel: kernel**1,
+}
+
+
 @pytest.mark.parametrize("columns", [1, 2])
-def test_rows_do_not_share_white_noise(columns):
+@pytest.mark.parametrize("form", NOISY)
+def test_rows_do_not_share_white_noise(columns, form):
     """In one column of numbers, rows that equal inducing inputs are found; each of them has its own noise."""
     rows = np.repeat(np.arange(4.0), 2)[:, None] * np.eye(1, columns)
     with pm.Model():
-        cov_func = pm.gp.cov.ExpQuad(columns, ls=1.0) + pm.gp.cov.WhiteNoise(0.5)
+        cov_func = NOISY[form](pm.gp.cov.ExpQuad(columns, ls=1.0) + pm.gp.cov.WhiteNoise(0.5))
         left = pmgp.gp.Sparse(cov_func=cov_func).prior("f", X=rows, Xu=np.unique(rows, axis=0)).variance.eval()
     K = np.exp(-0.5 * np.square(np.arange(4.0)[:, None] - np.arange(4.0)))
     expected = 1.25 - np.einsum("ij,ij->j", K, np.linalg.solve(K + 0.25 * np.eye(4), K))

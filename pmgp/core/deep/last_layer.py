@@ -60,7 +60,7 @@ def touching(likelihood: JaxLikelihood, theta: Any, Phi: Any, y: Any, processes:
         W = _risen(value, W, step)
     raise FloatingPointError(
         f"no mode of the last layer's weights after {STEPS} steps, the last of which should have gained {rise:.2g} "
-        "nats: is the likelihood bounded? Scale X and y to unit variance"
+        "nats: is the likelihood bounded, and are its derivatives continuous? Scale X and y to unit variance"
     )
 
 

@@ -140,7 +140,10 @@ def _local_values(Phi: Any, q: Any, key: Any) -> Any:
     """Draw values from N(Phi m, Phi^2 s^2), independently for each point."""
     mean = Phi @ q["mean"]
     variance = Phi**2 @ jnp.exp(2 * q["log_sd"])
-    return mean + jnp.sqrt(variance) * jax.random.normal(key, mean.shape, mean.dtype)
+    # Ramps may all be zero at a point. The square root has no gradient there, and the chosen branch must not see it.
+    positive = variance > 0
+    deviation = jnp.where(positive, jnp.sqrt(jnp.where(positive, variance, 1)), 0)
+    return mean + deviation * jax.random.normal(key, mean.shape, mean.dtype)
 
 
 def _drawn_values(Phi: Any, q: Any, key: Any) -> Any:

@@ -21,7 +21,7 @@ from pmgp.interface.covariance.executor import Inputs, MomentParts, by_kind
 from pmgp.interface.covariance.filling import Block, Part, blocks, packed_parts
 from pmgp.interface.covariance.packed import elementwise, packed, unpack
 from pmgp.interface.covariance.program import Instruction, Program
-from pmgp.interface.covariance.pullback import Pullback, Weighted, differentiable, of_pairs, of_symmetric
+from pmgp.interface.covariance.pullback import Pullback, Weighted, differentiable, of_symmetric
 from pmgp.interface.covariance.rows import ValuesOfRows
 from pmgp.interface.graphs.compilation import CompiledOnRequest, Compiler
 from pmgp.interface.graphs.numpy_graph import UnsupportedGraphError
@@ -113,13 +113,6 @@ class BlockedCovariance:
     def pullback(self, theta: np.ndarray, covariance_bar: np.ndarray, mean_bar: np.ndarray) -> np.ndarray:
         """Return the gradient in theta of <covariance_bar, K> + mean_bar' m, using the former's lower triangle only."""
         return self._pulled_back(theta, of_symmetric(covariance_bar), covariance_bar.diagonal(), mean_bar)
-
-    def pullback_of_pairs(
-        self, theta: np.ndarray, left: np.ndarray, right: np.ndarray, mean_bar: np.ndarray
-    ) -> np.ndarray:
-        """Return the gradient in theta of sum <a, K b> + mean_bar' m, over pairs of columns of two (n, k) arrays."""
-        on_diagonal = np.einsum("ij,ij->i", left, right)
-        return self._pulled_back(theta, of_pairs(left, right), on_diagonal, mean_bar)
 
     @np.errstate(all="ignore")
     def _pulled_back(

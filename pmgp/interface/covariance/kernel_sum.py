@@ -32,8 +32,9 @@ class KernelSum(pm.gp.cov.Covariance):
     Raises
     ------
     ValueError
-        If there is no kernel, if the kernels' inputs have different numbers of columns, if the number of weights
-        differs from that of the kernels, or if weights given as numbers are negative or sum to zero.
+        If there is no kernel besides constants and white noise, if the kernels' inputs have different numbers of
+        columns, if the number of weights differs from that of the kernels, or if weights given as numbers are negative
+        or sum to zero.
 
     Examples
     --------
@@ -47,7 +48,10 @@ class KernelSum(pm.gp.cov.Covariance):
     def __init__(self, kernels: Sequence[Any], weights: Any) -> None:
         if not kernels:
             raise ValueError("a sum needs at least one kernel")
-        columns = {kernel.input_dim for kernel in kernels}
+        # Constants and white noise are functions of any number of columns.
+        columns = {kernel.input_dim for kernel in kernels if isinstance(kernel, pm.gp.cov.Covariance)}
+        if not columns:
+            raise ValueError("a sum needs at least one kernel of input columns, besides constants and white noise")
         if len(columns) > 1:
             raise ValueError(f"kernels of one sum must have the same input_dim, not {sorted(columns)}")
         super().__init__(columns.pop())

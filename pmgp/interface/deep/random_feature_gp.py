@@ -12,6 +12,7 @@ from numbers import Integral
 from pathlib import Path
 from typing import Any, Self
 
+import cloudpickle  # type: ignore[import-untyped]
 import jax
 import jax.numpy as jnp
 import numpy as np
@@ -217,6 +218,10 @@ class RandomFeatureGP:
         if not 0 <= params["validation_fraction"] < 1:
             raise ValueError(f"validation_fraction={params['validation_fraction']}: give a number from 0 to below 1")
 
+    def __reduce__(self) -> tuple[Callable[[str, bytes], RandomFeatureGP], tuple[str, bytes]]:
+        """Pickle arrays apart, since JAX reads them with the precision of the moment."""
+        return _unpickled, (self.get_params()["dtype"], cloudpickle.dumps((type(self), vars(self))))
+
     @contextmanager
     def _computing(self) -> Iterator[None]:
         """Compute with the process's precision on its device, and restore the user's JAX settings afterwards."""
@@ -400,3 +405,12 @@ def _expected(values: np.ndarray, name: str) -> xr.Dataset:
         return xr.Dataset({name: (("point", "category"), values)}, coords={"category": np.arange(values.shape[1])})
     found = {name: ("point", values)}
     return xr.Dataset(found | {"complement": ("point", 1 - values)} if name == "probability" else found)
+
+
+def _unpickled(dtype: str, content: bytes) -> RandomFeatureGP:
+    """Return a process whose arrays have its own precision, whatever JAX's setting is."""
+    with jax.enable_x64(dtype == "float64"):
+        kind, state = cloudpickle.loads(content)
+        process = kind.__new__(kind)
+        vars(process).update(state)
+    return process

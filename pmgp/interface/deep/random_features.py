@@ -11,7 +11,7 @@ from typing import Any
 import numpy as np
 import pymc as pm
 import pytensor.tensor as pt
-from pymc.gp.cov import Covariance, ExpQuad, Prod
+from pymc.gp.cov import Constant, Covariance, ExpQuad, Prod
 from pymc.gp.mean import Mean, Zero
 from pytensor.graph.basic import Variable
 from pytensor.tensor.variable import TensorVariable
@@ -115,7 +115,8 @@ def _parts(cov_func: Covariance) -> tuple[ExpQuad, Any]:
     if len(kernels) != 1 or type(kernels[0]) is not ExpQuad:
         names = ", ".join(type(kernel).__name__ for kernel in kernels)
         raise ValueError(f"random features need a kernel that is one ExpQuad times variances; this one has {names}")
-    variances = [pt.as_tensor(factor) for factor in factors if not isinstance(factor, Covariance)]
+    others = [factor for factor in factors if not isinstance(factor, Covariance)]
+    variances = [pt.as_tensor(factor.c if isinstance(factor, Constant) else factor) for factor in others]
     for variance in variances:
         if not all(variance.type.broadcastable):
             raise ValueError(f"a variance has the shape {variance.type.shape}: random features need single numbers")

@@ -10,6 +10,7 @@ from pmgp.interface.executors.calls import (
     Executors,
     WorkerError,
     check_executor,
+    pickled,
     run_all,
     table_of,
 )
@@ -25,6 +26,7 @@ __all__ = [
     "WorkerError",
     "check_executor",
     "executor_of",
+    "pickled",
     "run_all",
     "table_of",
 ]

@@ -157,7 +157,7 @@ def _run(executor: Executor, work: Work, done: set[int]) -> None:
     try:
         for number, call in enumerate(work.begin()):
             if number not in done:
-                waiting[executor.submit(pickle.loads, _pickled(number, call))] = number
+                waiting[executor.submit(pickle.loads, pickled(_Sent(number, call), f"task {number}"))] = number
         last, since = work.moved(), time.monotonic()
         while waiting:
             ended, _ = wait(waiting, timeout=EVERY, return_when=FIRST_COMPLETED)
@@ -195,11 +195,18 @@ class _Sent(NamedTuple):
         return _checked, (self.number, self.call, worker_versions())
 
 
-def _pickled(number: int, call: Callable[[], Any]) -> bytes:
+def pickled(value: Any, name: str) -> bytes:
+    """Return a pickle for workers.
+
+    Raises
+    ------
+    WorkerError
+        If the value, which the message calls by its name, cannot be pickled.
+    """
     try:
-        return cloudpickle.dumps(_Sent(number, call))
+        return cloudpickle.dumps(value)
     except Exception as error:
-        raise WorkerError(f"task {number} cannot be sent to workers, because it cannot be pickled: {error}") from error
+        raise WorkerError(f"{name} cannot be sent to workers, because it cannot be pickled: {error}") from error
 
 
 def _checked(number: int, call: Callable[[], Any], expected: dict[str, str]) -> Ended:

@@ -40,17 +40,22 @@ class Piece(Protocol):
     """The function from theta to the prior of one latent piece.
 
     `pattern` (m, m) is the pattern of the upper triangle of its precision, by columns; `elements` are the elements of
-    theta on which it depends. `direction` (m,) has the weights of a sum that has an additional precision, outside the
-    pattern. `needs` is the condition on its parameters under which it has a density.
+    theta on which it depends. `needs` is the condition on its parameters under which it has a density.
     """
 
     pattern: Any
     elements: list[int]
-    direction: np.ndarray | None
     needs: str
+
+    @property
+    def direction(self) -> np.ndarray | None:
+        """The weights of a sum with a precision of its own: (m,)."""
 
     def __call__(self, theta: np.ndarray) -> Block:
         """Return precision and mean, with NaN where parameters are impossible."""
+
+    def refresh_data(self) -> None:
+        """Read the model's data again."""
 
 
 class NormalPiece:
@@ -108,6 +113,7 @@ class MappedPiece:
     """The image of independent normal elements under a map that depends on theta."""
 
     direction = None
+    needs = f"{NormalPiece.needs}, and the matrix or scale that multiplies it must be finite and invertible"
 
     def __init__(self, piece: NormalPiece, map: ThetaMap) -> None:
         self._piece, self._map = piece, map
@@ -204,7 +210,7 @@ def piece_of(
     latent: LatentPieces,
     theta: ThetaVector,
     single: Callable[[pm.Model, LatentVector, ThetaVector], Any],
-) -> Any:
+) -> Piece:
     """Return the prior of one latent piece of a model.
 
     `single` makes the prior of a single latent vector.

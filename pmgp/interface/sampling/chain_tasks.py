@@ -21,7 +21,7 @@ from pymc.initial_point import make_initial_point_fns_per_chain
 from pymc.util import RandomGeneratorState, get_state_from_generator, random_generator_from_state
 from rich.progress import BarColumn, Progress, TextColumn, TimeElapsedColumn
 
-from pmgp.interface.executors import EVERY, Ended, Executors, WorkerError, run_all, table_of
+from pmgp.interface.executors import EVERY, Ended, Executors, pickled, run_all, table_of
 from pmgp.interface.sampling.address import LOOK, Address, Folder, StoreError
 from pmgp.interface.sampling.chains import chain_folder, iterations_in, recovered
 from pmgp.interface.sampling.permit import Permit
@@ -91,7 +91,7 @@ class ChainWork:
         self.advice = _advice(step.run)
         self.all_ended: list[Ended] = []
         self._looked = -LOOK
-        self._sent = _pickled(step)
+        self._sent = pickled(step, step.inner.name)
         self._progress = progress
         self._bar = progress.add_task("", total=sum(chain.tune + chain.draws for chain in chains))
 
@@ -145,15 +145,6 @@ def _advice(run: Folder) -> str:
         f"The draws so far are in {run}; pmgp.resume continues from there with another executor. If executor= is a "
         "function that makes one, it is called again when a worker dies"
     )
-
-
-def _pickled(step: RecordedStep) -> bytes:
-    try:
-        return cloudpickle.dumps(step)
-    except Exception as error:
-        raise WorkerError(
-            f"{step.inner.name} cannot be sent to workers, because it cannot be pickled: {error}"
-        ) from error
 
 
 def _check_stored(run: Folder, chains: Sequence[ChainTask]) -> None:

@@ -2,11 +2,12 @@
 
 from __future__ import annotations
 
+from collections.abc import Iterator
 from typing import Any, NamedTuple, NoReturn
 
 import numpy as np
 import pytensor.tensor as pt
-from pymc.gp.cov import WhiteNoise
+from pymc.gp.cov import BaseCovariance, WhiteNoise
 from pymc.gp.util import stabilize
 from pytensor.tensor import _as_tensor_variable
 from pytensor.tensor.linalg import cholesky, solve_triangular
@@ -132,9 +133,14 @@ def _cross_covariance(cov_func: Any, Z: Any, X: Any) -> TensorVariable:
 
 def _has_noise(cov_func: Any) -> bool:
     """Return whether a covariance function contains white noise, which different rows do not share."""
-    inner = [*getattr(cov_func, "_factor_list", [])]
-    inner += [cov_func.cov_func] if hasattr(cov_func, "cov_func") else []
-    return isinstance(cov_func, WhiteNoise) or any(_has_noise(one) for one in inner)
+    return isinstance(cov_func, WhiteNoise) or any(_has_noise(one) for one in _inner(cov_func))
+
+
+def _inner(cov_func: Any) -> Iterator[Any]:
+    """Yield the covariance functions of which one is made, whatever its class calls them."""
+    for value in vars(cov_func).values():
+        parts = value if isinstance(value, list | tuple) else [value]
+        yield from (part for part in parts if isinstance(part, BaseCovariance))
 
 
 def _coincidence(Z: Any, X: Any) -> Any:

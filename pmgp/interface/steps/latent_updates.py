@@ -95,7 +95,7 @@ class LatentStep(AcceptanceProgress, GaussianProcessStep):
         self._reset(0, 0)
 
     def _chosen_latent(self, vars: list[Any] | None, latent: Any, model: pm.Model) -> Any:
-        return latent_of(vars, latent, model, type(self).__name__)
+        return latent_of(vars, latent, type(self).__name__)
 
     def _reset(self, n_tune: int, n_draws: int) -> None:
         super()._reset(n_tune, n_draws)

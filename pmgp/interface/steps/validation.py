@@ -35,7 +35,7 @@ def check_hyperparameters(vars: Any, model: pm.Model, parts: LatentGaussianModel
     return list(parts.theta.values)
 
 
-def latent_of(vars: Any, latent: Any, model: pm.Model, method: str) -> Any:
+def latent_of(vars: Any, latent: Any, method: str) -> Any:
     """Return the variables that are to be f, given as `vars` or as `latent`, or None if neither is given."""
     if vars is None:
         return latent
