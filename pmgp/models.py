@@ -17,7 +17,7 @@ from numpy.typing import ArrayLike, NDArray
 from scipy.stats import gamma
 
 from pmgp.core.likelihoods.checks import check_counts, check_positive
-from pmgp.core.numerics.arrays import numbers, refuse_dates, refuse_masked
+from pmgp.core.numerics.arrays import numbers, refuse_dates, refuse_masked, without_na
 from pmgp.interface.distributions import (
     BernoulliLogit,
     BernoulliProbit,
@@ -77,7 +77,7 @@ def classifier(
     X : array_like of shape (n, d)
         Inputs, standardized.
     y : array_like of shape (n,)
-        Labels 0 and 1. Masked ones are missing observations, unless there are inducing inputs.
+        Labels 0 and 1. Masked ones and NaN are missing observations, unless there are inducing inputs.
     kernel : {"rbf", "ard", "matern32", "matern52"}, optional
         Covariance function, by default ``"rbf"``, or ``"matern32"`` if the process is in time.
     likelihood : {"probit", "logit"}
@@ -138,7 +138,7 @@ def multiclass_classifier(
     X : array_like of shape (n, d)
         Inputs, standardized.
     y : array_like of shape (n,)
-        Labels 0, ..., C - 1, or masked. A class may have no observation.
+        Labels 0, ..., C - 1; missing ones are masked or NaN. A class may have no observation.
     classes : sequence of str
         Names of the C classes; at least three.
     kernel, feature_names
@@ -201,7 +201,7 @@ def count_regression(
     X : array_like of shape (n, d)
         Inputs, standardized.
     y : array_like of shape (n,)
-        Counts, or masked.
+        Counts; missing ones are masked or NaN.
     kernel, feature_names
         As for :func:`classifier`.
     exposure : array_like of shape (n,), optional
@@ -229,7 +229,7 @@ def count_regression(
     True
     """
     X, feature_names = _inputs(X, feature_names)
-    y = _column(y, len(X), "count")
+    y = _observations(y, len(X), "count")
     check_counts(np.ma.compressed(y))
     y = _whole_numbers(y)
     refuse_masked("exposure", exposure)
@@ -243,8 +243,9 @@ def count_regression(
         level = pm.Normal("level", np.log(y.sum() / units[~np.ma.getmaskarray(y)].sum()), 1.0)
         process = {"mean_func": pm.gp.mean.Constant(level), "cov_func": variance * correlation}
         settings = process | {"inducing": inducing, "in_time": in_time}
-        # Without exposures nothing in the likelihood has a length, so the model can predict at new inputs.
-        _observed(X, y, LogGaussianCox, 1.0 if exposure is None else units, **settings)
+        # Without exposures nothing in the likelihood has a length; with them, new ones are given to `predict`.
+        given = 1.0 if exposure is None else pm.Data("exposure", units, dims="observation")
+        _observed(X, y, LogGaussianCox, given, **settings)
     return model
 
 
@@ -268,7 +269,7 @@ def ordinal_regression(
     X : array_like of shape (n, d)
         Inputs, standardized.
     y : array_like of shape (n,)
-        Categories 0, ..., r - 1, or masked.
+        Categories 0, ..., r - 1; missing ones are masked or NaN.
     categories : sequence of str
         Names of the r categories, lowest first; at least three.
     kernel, feature_names, inducing, in_time
@@ -475,7 +476,7 @@ def _check_names(names: Sequence[str], what: str) -> None:
 
 
 def _labels(y: ArrayLike, n: int, categories: int) -> NDArray[np.int64]:
-    y = _column(y, n, "label")
+    y = _observations(y, n, "label")
     wrong = np.setdiff1d(np.ma.compressed(y), np.arange(categories))
     if wrong.size:
         last = categories - 1
@@ -491,8 +492,18 @@ def _whole_numbers(y: NDArray[Any]) -> NDArray[np.int64]:
     return np.ma.masked_array(np.ma.filled(y, 0).astype(np.int64), np.ma.getmask(y))
 
 
+def _observations(values: ArrayLike, n: int, what: str) -> NDArray[Any]:
+    """Return one value for each row, with missing ones masked: those that are masked, NaN or `pandas.NA`."""
+    found = _column(without_na(values), n, what)
+    if found.dtype.kind == "f" and np.isnan(found).any():
+        found = np.ma.masked_invalid(found)
+    if np.ma.getmaskarray(found).all():
+        raise ValueError(f"all {n} {what}s are missing")
+    return found
+
+
 def _column(values: ArrayLike, n: int, what: str) -> NDArray[Any]:
-    """Return one value for each row; masked ones are missing observations."""
+    """Return one value for each row."""
     values = np.ma.masked_array(values) if np.ma.is_masked(values) else np.asarray(values)
     if values.shape != (n,):
         raise ValueError(f"there must be one {what} for each of the {n} rows of X, not the shape {values.shape}")

@@ -537,6 +537,15 @@ def test_a_category_that_training_lacks_is_at_a_finite_distance():
     np.testing.assert_array_equal(one.transform([[0, 0, 1]]), [[-1, 0, 1]])
 
 
+def test_columns_of_other_inputs_have_the_names_of_those_that_the_scale_was_learned_from():
+    train = pd.DataFrame({"temperature": [10.0, 30.0], "rain": [100.0, 300.0]})
+    standardizer = Standardizer.fit(train)
+    np.testing.assert_array_equal(standardizer.transform(train), [[-1, -1], [1, 1]])
+    np.testing.assert_array_equal(standardizer.transform(train.to_numpy()), [[-1, -1], [1, 1]])
+    with pytest.raises(DatasetError, match="columns rain, temperature, but the training part had temperature, rain"):
+        standardizer.transform(train[["rain", "temperature"]])
+
+
 @pytest.mark.parametrize("number", [21, 40])
 def test_too_many_categories_are_refused_by_name(tmp_path, number):
     rows = [f"{k},name{k % number},{k % 2}" for k in range(2 * number + 1)]

@@ -1,9 +1,12 @@
+import arviz as az
 import numpy as np
 import pandas as pd
 import pymc as pm
 import pytest
+import xarray as xr
 from scipy import stats
 
+import pmgp
 from pmgp.interface.graphs.compilation import INTERPRETED
 from pmgp.models import (
     KERNELS,
@@ -96,7 +99,7 @@ def test_only_f_and_the_hyperparameters_are_free(data):
         ({"X": np.full((N, D), np.nan)}, "NaN or infinite values in 8 rows"),
         ({"y": np.zeros(N - 1)}, "one label for each of the 8 rows of X, not the shape .7,."),
         ({"y": np.full(N, -1)}, "contains -1"),
-        ({"y": np.full(N, np.nan)}, "contains nan"),
+        ({"y": np.full(N, np.nan)}, "all 8 labels are missing"),
         ({"feature_names": ["a", "b"]}, "3 different names"),
         ({"feature_names": ["a", "b", "a"]}, "3 different names"),
         ({"in_time": True, "inducing": np.zeros((2, D))}, "leave out inducing"),
@@ -148,6 +151,60 @@ def test_joint_density_of_counts(data, exposure):
 def test_bad_counts_are_refused(data, change, message):
     with pytest.raises(ValueError, match=message):
         count_regression(**({"X": data[0], "y": COUNTS} | change))
+
+
+MISSING = [True, False, None, True, False, True, False, True]
+
+
+@pytest.mark.parametrize(
+    "labels",
+    [
+        pd.Series(MISSING, dtype="boolean"),
+        pd.Series(MISSING, dtype="Int64"),
+        np.array(MISSING, dtype=float),
+        np.ma.masked_array([one is not False for one in MISSING], [one is None for one in MISSING]),
+    ],
+    ids=["boolean", "integer", "nan", "masked"],
+)
+def test_missing_labels_may_be_masked_or_not_a_number(data, labels):
+    model = classifier(data[0], labels)
+    assert model["y_unobserved"].eval({}, mode=INTERPRETED).shape == (1,)
+    np.testing.assert_array_equal(model.rvs_to_values[model["y_observed"]].data, [1, 0, 1, 0, 1, 0, 1])
+
+
+def test_missing_inputs_of_pandas_are_refused_by_their_row(data):
+    X = pd.DataFrame(data[0]).astype("Float64")
+    X.iloc[2, 1] = pd.NA
+    with pytest.raises(ValueError, match="X has NaN or infinite values in 1 rows; the first is row 2"):
+        classifier(X, data[1])
+
+
+def test_counts_are_predicted_for_new_exposures(data):
+    """The posterior is that of two draws; rates refer to one unit of exposure."""
+    X, y = data
+    model = count_regression(X, y, exposure=np.linspace(1.0, 3.0, N))
+    draws = {"lengthscale": np.ones((1, 2)), "variance": np.ones((1, 2)), "level": np.zeros((1, 2))}
+    f = np.tile(np.linspace(-1.0, 1.0, N), (1, 2, 1))
+    idata = xr.DataTree.from_dict({"posterior": az.dict_to_dataset(draws | {"f": f})})
+    one, three = (
+        pmgp.predict(idata, X[:2], model=model, at={"exposure": exposure}, progressbar=False)["mean"]
+        for exposure in (1.0, [3.0, 3.0])
+    )
+    np.testing.assert_allclose(three, 3.0 * one)
+    np.testing.assert_allclose(one, np.exp(f[0, 0, :2]), rtol=1e-3)
+
+
+def test_predicted_categories_have_their_names(data):
+    X, _ = data
+    grades = np.arange(N) % 3
+    draws = {"lengthscale": np.ones((1, 2)), "variance": np.ones((1, 2)), "proportions": np.full((1, 2, 3), 1 / 3)}
+    model = ordinal_regression(X, grades, ["low", "medium", "high"])
+    cutpoints = np.tile([-0.5, 0.5], (1, 2, 1))
+    idata = xr.DataTree.from_dict(
+        {"posterior": az.dict_to_dataset(draws | {"f": np.zeros((1, 2, N)), "cutpoints": cutpoints})}
+    )
+    found = pmgp.predict(idata, X[:2], model=model, progressbar=False)
+    assert list(found["category"].values) == ["low", "medium", "high"]
 
 
 def test_masked_counts_are_missing(data):

@@ -210,6 +210,11 @@ def hurdle(f):
     pm.HurdlePoisson("y", psi=0.5, mu=pm.math.exp(f), observed=np.ones(N, int))
 
 
+def without_zero(f):
+    counts = pm.NegativeBinomial.dist(mu=pm.math.exp(f), alpha=2.0)
+    pm.Truncated("y", counts, lower=1, observed=np.ones(N, int))
+
+
 def only_a_density(f):
     pm.CustomDist("y", f, logp=lambda value, mu: -((value - mu) ** 2), observed=np.ones(N))
 
@@ -223,7 +228,7 @@ def repeated(f):
 
 
 @pytest.mark.full
-@pytest.mark.parametrize("observe", [zero_inflated, ordered, ordinal, binary, normals, repeated])
+@pytest.mark.parametrize("observe", [zero_inflated, ordered, ordinal, binary, normals, repeated, hurdle, without_zero])
 def test_observations_of_many_kinds(observe):
     model, idata = build(observe), posterior(1, 1500)
     predictions = sample(idata, model=model, at={}, draws=None, random_seed=6)["predictions"]
@@ -247,14 +252,12 @@ def test_several_observed_variables():
     assert set(predictions.data_vars) == {"f", "y", "z"}
 
 
-@pytest.mark.representatives(but=["hurdle-does not know whether the operation TruncatedRV"])
 @pytest.mark.parametrize(
     ("observe", "reason"),
     [
         (lambda f: pm.Normal("y", f + np.ones(N), 1.0, observed=np.ones(N)), r"wrap it in pm\.Data"),
         (counts, r"pass its values at the new points, at=\{'E': \.\.\.\}"),
         (lambda f: pm.Normal("y", f[:, None], 1.0, observed=np.ones((N, 2))), "an observation of it has 2 dimensions"),
-        (hurdle, "does not know whether the operation TruncatedRV"),
         (only_a_density, "its distribution cannot be drawn from"),
         (of_its_own, "does not know whether the operation CustomDist_y"),
     ],

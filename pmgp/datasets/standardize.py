@@ -26,6 +26,8 @@ class Standardizer:
     scale : ndarray of shape (d,)
         Standard deviations, in the units of the features; 1 for a constant feature. The columns of a category share
         one.
+    names : tuple of str
+        Names of the columns, if the training inputs were a DataFrame.
 
     Examples
     --------
@@ -41,6 +43,7 @@ class Standardizer:
 
     mean: NDArray[np.float64]
     scale: NDArray[np.float64]
+    names: tuple[str, ...] = ()
 
     @classmethod
     def fit(cls, X: ArrayLike, categories: Sequence[Category] = ()) -> Self:
@@ -52,7 +55,7 @@ class Standardizer:
         Parameters
         ----------
         X : array_like of shape (n, d)
-            Inputs.
+            Inputs. The columns of a DataFrame must have the same names, in the same order, when others are transformed.
         categories : sequence of Category
             Which columns stand for text: ``categories`` of a data set.
 
@@ -62,7 +65,7 @@ class Standardizer:
             If X is not a table of finite numbers with at least one row, or if the range of a feature is so large or
             small that its standard deviation overflows.
         """
-        X = _table(X)
+        names, X = _names(X), _table(X)
         if not len(X):
             raise DatasetError("there are no rows to learn a scale from")
         # A constant column keeps scale 1, so that it becomes zeros; rounding can leave its
@@ -75,7 +78,7 @@ class Standardizer:
             columns = list(category.columns)
             if not constant[columns].all():
                 scale[columns] = np.sqrt(X[:, columns].var(axis=0).sum())
-        return cls(mean, scale)
+        return cls(mean, scale, names)
 
     def transform(self, X: ArrayLike) -> NDArray[np.float64]:
         """Standardize inputs X (m, d) with the training part's mean and scale.
@@ -83,12 +86,23 @@ class Standardizer:
         Raises
         ------
         DatasetError
-            If X is not a table of finite numbers with d columns.
+            If X is not a table of finite numbers with d columns, or a DataFrame with other columns than the training
+            part's.
         """
-        X = _table(X)
+        given, X = _names(X), _table(X)
         if X.shape[1] != len(self.mean):
             raise DatasetError(f"X has {X.shape[1]} columns, the training part had {len(self.mean)}")
+        if self.names and given and given != self.names:
+            raise DatasetError(
+                f"X has the columns {', '.join(given)}, but the training part had {', '.join(self.names)}: give the "
+                "same in the same order"
+            )
         return (X - self.mean) / self.scale
+
+
+def _names(X: ArrayLike) -> tuple[str, ...]:
+    """Return the names of a DataFrame's columns; none of an array."""
+    return tuple(str(name) for name in getattr(X, "columns", ()))
 
 
 def _refuse_extremes(X: NDArray[np.float64], places: NDArray[np.intp]) -> None:

@@ -510,11 +510,57 @@ def zero_inflated(name, eta, **shape):
     return pm.ZeroInflatedPoisson(name, 0.75, pm.math.exp(eta), **{"observed": [0, 1]} | shape)
 
 
-def test_a_mixture_of_another_number_of_rows_needs_their_shape():
-    model, idata = of_two_groups(zero_inflated)
-    model.set_data("group_of", np.array([1, 0, 1]))
-    with pytest.raises(ModelError, match=r"another number of rows \(.*expected \(2,\).*give it shape=mu\.shape"):
-        pmgp.predict(idata, model=model)
+def weights_of(eta):
+    return pt.stack([pm.math.invlogit(eta), 1.0 - pm.math.invlogit(eta)], axis=-1)
+
+
+MIXED = {
+    "zero-inflated": (zero_inflated, lambda rate: 0.75 * rate),
+    "hurdle": (
+        lambda name, eta: pm.HurdlePoisson(name, 0.75, pm.math.exp(eta), observed=[0, 1]),
+        lambda rate: 0.75 * rate / -np.expm1(-rate),
+    ),
+    "without zero": (
+        lambda name, eta: pm.Truncated(name, pm.Poisson.dist(pm.math.exp(eta)), lower=1, observed=[1, 1]),
+        lambda rate: rate / -np.expm1(-rate),
+    ),
+    "weights": (
+        lambda name, eta: pm.Mixture(
+            name, weights_of(eta), [pm.Poisson.dist(1.0), pm.Poisson.dist(5.0)], observed=[0, 1]
+        ),
+        lambda rate: (rate + 5.0) / (rate + 1.0),
+    ),
+    "mixture": (
+        lambda name, eta: pm.NormalMixture(name, [0.25, 0.75], pt.stack([eta, 2.0 * eta], axis=-1), observed=[0, 1]),
+        lambda rate: 1.75 * np.log(rate),
+    ),
+}
+
+
+@pytest.mark.parametrize("name", MIXED)
+def test_distributions_made_of_others_have_as_many_rows_as_their_parameters(name):
+    observe, mean = MIXED[name]
+    model, idata = of_two_groups(observe, draws=2000)
+    for rows in ([0, 1], [1, 0, 1]):
+        model.set_data("group_of", np.array(rows))
+        expected = mean(np.exp(np.array([0.3, -0.4])[rows]))
+        found = pmgp.predict(idata, model=model)["mean"]
+        np.testing.assert_allclose(found, expected, rtol=1e-9)
+        drawn = pmgp.sample_predictions(idata, model=model, random_seed=1)["predictions"]["y"].values[0]
+        error = drawn.std(axis=0) / np.sqrt(len(drawn))
+        assert np.all(np.abs(drawn.mean(axis=0) - expected) < 4.5 * error)
+
+
+def test_draws_of_a_distribution_with_unknown_parameters_are_refused():
+    def draw(mu, size):
+        return pm.Normal.dist(mu, 1.0, size=size) + 1.0
+
+    model, idata = of_two_groups(lambda name, eta: pm.CustomDist(name, eta, dist=draw, observed=[0.0, 1.0]))
+    with pytest.raises(ModelError, match="cannot be drawn for other rows: of 'y', a CustomDist_y"):
+        pmgp.sample_predictions(idata, model=model, random_seed=1)
+
+
+def test_shapes_and_observations_may_be_data_too():
     model, idata = of_two_groups(lambda name, eta: zero_inflated(name, eta, shape=eta.shape))
     model.set_data("group_of", np.array([1, 0, 1]))
     np.testing.assert_allclose(pmgp.predict(idata, model=model)["mean"], 0.75 * np.exp([-0.4, 0.3, -0.4]), rtol=1e-9)
@@ -525,7 +571,8 @@ def test_a_mixture_of_another_number_of_rows_needs_their_shape():
 
 
 def test_predictors_are_given_where_observations_have_no_mean_that_is_known():
-    model, idata = of_two_groups(lambda name, eta: pm.HurdlePoisson(name, 0.75, pm.math.exp(eta), observed=[0, 1]))
+    truncated = lambda eta: pm.Poisson.dist(pm.math.exp(eta))  # noqa: E731
+    model, idata = of_two_groups(lambda name, eta: pm.Truncated(name, truncated(eta), upper=99, observed=[0, 1]))
     with pytest.warns(
         UserWarning, match=r"cannot be given, only the linear predictors: the distribution of 'y' has no"
     ):

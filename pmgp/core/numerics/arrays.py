@@ -43,7 +43,14 @@ def numbers(what: str, values: Any) -> np.ndarray:
     """
     refuse_masked(what, values)
     refuse_dates(what, values)
-    return np.asarray(values, dtype=float)
+    return np.asarray(without_na(values), dtype=float)
+
+
+def without_na(values: Any) -> Any:
+    """Return numbers of pandas with NaN in place of `pandas.NA`, which no array of floats can have."""
+    if not hasattr(values, "isna") or not np.any(values.isna()):
+        return values
+    return values.to_numpy(dtype=float, na_value=np.nan)
 
 
 def refuse_masked(what: str, values: Any) -> None:

@@ -3,16 +3,23 @@
 from __future__ import annotations
 
 import numpy as np
+import pytensor.tensor as pt
+from pymc.distributions.mixture import _HurdleRV
 from pymc.distributions.moments import mean
+from pymc.distributions.truncated import TruncatedRV
 from pymc.exceptions import UndefinedMomentException
+from pymc.logprob.basic import logp
 from pymc.pytensorf import constant_fold
 from pytensor.graph.basic import Variable
 from pytensor.tensor.random.basic import StudentTRV
+from pytensor.tensor.type import discrete_dtypes
 from pytensor.tensor.variable import TensorVariable
 
 
 def conditional_mean(rv: TensorVariable) -> TensorVariable:
-    """Return the mean that PyMC knows, except that of a Student distribution with constant nu up to 1.
+    """Return the mean that PyMC knows, or that of counts without zero and of hurdle counts.
+
+    A Student distribution with constant nu up to 1 has none.
 
     Raises
     ------
@@ -25,4 +32,24 @@ def conditional_mean(rv: TensorVariable) -> TensorVariable:
         [nu] = constant_fold([rv.owner.op.dist_params(rv.owner)[0]], raise_not_constant=False)
         if not isinstance(nu, Variable) and np.any(nu <= 1.0):
             raise UndefinedMomentException("a Student distribution with nu of 1 or less has no mean")
-    return mean(rv)
+    if isinstance(rv.owner.op, _HurdleRV):
+        _, weights, _, positive = rv.owner.inputs
+        return weights[..., 1] * conditional_mean(positive)
+    return _without_zero(rv) if isinstance(rv.owner.op, TruncatedRV) else mean(rv)
+
+
+def _without_zero(rv: TensorVariable) -> TensorVariable:
+    """Return the mean of counts that are truncated to at least 1: E[Y | Y > 0] = E[Y] / P(Y > 0)."""
+    *_, lower, upper = rv.owner.inputs
+    limits = constant_fold([lower, upper], raise_not_constant=False)
+    counts = base_of(rv)
+    known = not any(isinstance(limit, Variable) for limit in limits)
+    if counts.dtype not in discrete_dtypes or not known or np.any(limits[0] != 1) or np.any(limits[1] != np.inf):
+        return mean(rv)
+    return conditional_mean(counts) / -pt.expm1(logp(counts, 0))
+
+
+def base_of(rv: TensorVariable) -> TensorVariable:
+    """Return a draw from the distribution that a random variable truncates."""
+    *given, _, _ = rv.owner.inputs
+    return rv.owner.op.base_rv_op.make_node(*given).default_output()

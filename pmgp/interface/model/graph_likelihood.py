@@ -17,6 +17,8 @@ from pytensor.graph.replace import vectorize_graph
 from pytensor.graph.rewriting.basic import in2out, node_rewriter
 from pytensor.scalar.math import GammaIncC
 from pytensor.tensor.rewriting.special import local_log_add_exp, local_log_sum_exp
+from pytensor.tensor.shape import SpecifyShape
+from pytensor.tensor.type_other import NoneTypeT
 from pytensor.tensor.variable import TensorVariable
 
 from pmgp.core.likelihoods.block_moments import moments_by_nodes
@@ -55,8 +57,15 @@ def _log_of_rest(fgraph: FunctionGraph, node: Apply) -> list[Variable]:
     return [pt.log(-pt.expm1(node.inputs[0])).astype(node.outputs[0].dtype)]
 
 
-STABLE = in2out(_log_of_no_count, name="without_underflow")
-SMOOTH = in2out(_log_of_rest, name="with_finite_derivatives")
+@node_rewriter([SpecifyShape])
+def _of_unknown_lengths(fgraph: FunctionGraph, node: Apply) -> list[Variable] | None:
+    """Leave out a shape of which only some lengths are known: PyTensor cannot lift an index through it."""
+    x, *lengths = node.inputs
+    return [x] if any(isinstance(length.type, NoneTypeT) for length in lengths) else None
+
+
+STABLE = in2out(_log_of_no_count, _of_unknown_lengths, name="without_underflow")
+SMOOTH = in2out(_log_of_rest, _of_unknown_lengths, name="with_finite_derivatives")
 # The relative and absolute tolerance of the comparison of terms.
 SAME = 1e-9
 

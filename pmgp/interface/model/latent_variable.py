@@ -318,6 +318,11 @@ def refuse_children(model: pm.Model, latent: str, children: list[TensorVariable]
             "These are conditionals at new inputs, on which no data depend: add them to the model after sampling, "
             f"and draw them with pm.sample_posterior_predictive(idata, var_names={[c.name for c in children]})"
         )
+    elif not observed & set(children):
+        message += (
+            "No data depend on these: if they are the observations, give observed=..., with missing ones masked; "
+            "otherwise draw them after sampling, with pm.sample_posterior_predictive"
+        )
     else:
         message += (
             "Integrate them out, a normal one by adding its variance to the covariance (pm.gp.cov.WhiteNoise), or "

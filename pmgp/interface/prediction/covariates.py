@@ -76,9 +76,9 @@ def _numbers(name: str, value: Any, dtype: str) -> np.ndarray:
         found = np.asarray(value, dtype=float)
     except (TypeError, ValueError) as error:
         raise ValueError(f"{what} has values that are not numbers: {error}") from error
-    wrong = found[~np.isfinite(found)]
-    if wrong.size:
-        raise ValueError(f"{what} has a value that is not finite: {wrong[0]}")
+    # Infinity is a limit, such as that of an observation which is not censored.
+    if np.isnan(found).any():
+        raise ValueError(f"{what} has a value that is not finite: nan")
     return as_data(what, found, dtype)
 
 

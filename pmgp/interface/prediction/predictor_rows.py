@@ -14,6 +14,8 @@ import numpy as np
 import pymc as pm
 import pytensor.tensor as pt
 import xarray as xr
+from pymc.distributions.mixture import MixtureRV
+from pymc.distributions.truncated import TruncatedRV
 from pymc.exceptions import UndefinedMomentException
 from pytensor.graph.traversal import ancestors
 from pytensor.tensor.random.op import RandomVariable
@@ -22,7 +24,7 @@ from pytensor.tensor.variable import TensorVariable
 from scipy import linalg
 
 from pmgp.core.numerics.quadrature import normal_expectation
-from pmgp.interface.distributions.means import conditional_mean
+from pmgp.interface.distributions.means import base_of, conditional_mean
 from pmgp.interface.distributions.records import Expected, record_of
 from pmgp.interface.graphs.compilation import Compiler
 from pmgp.interface.importance.theta_draws import some_draws, theta_draws
@@ -79,6 +81,10 @@ def sample_rows(
     The arguments are those of :func:`predict_rows`. The group "predictions" has a dimension "point" after those of the
     draws, or one for each of several observed variables.
     """
+    unknown = [name for name, variable in observed.items() if not _can_be_drawn(variable)]
+    if unknown:
+        kinds = ", ".join(f"{name!r}, a {observed[name].owner.op}" for name in unknown)
+        raise ModelError(f"observations cannot be drawn for other rows: of {kinds}, the parameters are not known")
     graphs = {name: _new_draw(variable) for name, variable in observed.items()}
     seed = int(rng.integers(2**31))
     rows, thetas, values = _prepared(idata, model, latents, observed, list(graphs.values()), draws, seed)
@@ -132,10 +138,29 @@ def _moments(predictors: list[Predictors], theta: np.ndarray, given: Given) -> t
 def _new_draw(observed: TensorVariable) -> TensorVariable:
     """Return another draw of an observed variable, with the length of its parameters."""
     node = observed.owner
-    parameters = node.op.dist_params(node)
+    if isinstance(node.op, TruncatedRV):
+        return node.op.rv_op(_new_draw(base_of(observed)), *node.inputs[-2:], node.op.max_n_steps)
+    # Distributions of which another one is made have lengths of their own; they have no names.
+    parameters = [_new_draw(one) if one.name is None and _can_be_drawn(one) else one for one in _parameters(observed)]
     if isinstance(node.op, RandomVariable):
         return node.op.make_node(pt.random.shared_rng(seed=None), NoneConst, *parameters).outputs[1]
+    if isinstance(node.op, MixtureRV) and node.op.ndim_supp == 0 and len(parameters) > 2:
+        weights, *components = parameters
+        return node.op.rv_op(*parameters, size=pt.broadcast_shape(weights[..., 0], *components))
     return node.op.rv_op(*parameters)
+
+
+def _parameters(observed: TensorVariable) -> list[TensorVariable]:
+    """Return the parameters of a variable's distribution, or of the one that it truncates."""
+    drawn = base_of(observed) if isinstance(observed.owner.op, TruncatedRV) else observed
+    return list(drawn.owner.op.dist_params(drawn.owner))
+
+
+def _can_be_drawn(variable: TensorVariable) -> bool:
+    """Return whether a variable is one that `_new_draw` takes."""
+    return variable.owner is not None and (
+        isinstance(variable.owner.op, RandomVariable) or hasattr(variable.owner.op, "rv_op")
+    )
 
 
 def _prepared(
@@ -157,13 +182,6 @@ def _prepared(
             f"an index in the model's data points beyond the last element of a latent variable "
             f"({str(error).splitlines()[0]}): for new groups and times give the variable dims, such as dims='group', "
             "and lengthen them before the prediction, for example with model.set_dim('group', 12, coord_values=...)"
-        ) from error
-    except AssertionError as error:
-        if "SpecifyShape" not in str(error):
-            raise
-        raise ModelError(
-            f"an observed variable was built for another number of rows ({str(error).splitlines()[0]}), as mixtures "
-            "are, zero-inflated ones among them: give it shape=mu.shape, or observed=pm.Data(...)"
         ) from error
     values = [rows_of(posterior, rv.name) for rv in latents]
     return rows, theta_draws(posterior, model, latents), values
@@ -201,13 +219,9 @@ def _expected_graphs(observed: dict[str, TensorVariable]) -> dict[str, TensorVar
 
 def _given_predictors(observed: TensorVariable, expected: Expected) -> TensorVariable:
     """Return the expectation given the predictors, with the length of the predictors, not that of the observations."""
-    node = observed.owner
-    parameters = node.op.dist_params(node)
     if expected.given_f is not None:
-        return expected.given_f(*parameters)
-    if isinstance(node.op, RandomVariable) or hasattr(node.op, "rv_op"):
-        observed = _new_draw(observed)
-    return conditional_mean(observed)
+        return expected.given_f(*observed.owner.op.dist_params(observed.owner))
+    return conditional_mean(_new_draw(observed) if _can_be_drawn(observed) else observed)
 
 
 class Given(NamedTuple):
@@ -266,7 +280,7 @@ class PredictorRows:
         point, settings = initial_values(model, [*needed, *latents]), {} if seed is None else {"random_seed": seed}
         theta = ThetaVector([model.rvs_to_values[rv] for rv in needed], point, Compiler(settings))
         parameters = {
-            name: [one for one in rv.owner.op.dist_params(rv.owner) if set(latents) & set(ancestors([one]))]
+            name: [one for one in _parameters(rv) if set(latents) & set(ancestors([one]))]
             for name, rv in observed.items()
         }
         # Together, so that they have their variables in common. An expectation may multiply a predictor, as the

@@ -13,6 +13,7 @@ import numpy as np
 import pytensor.scalar as ps
 import pytensor.tensor as pt
 from pymc.distributions.distribution import SymbolicRandomVariable
+from pymc.distributions.truncated import TruncatedRV
 from pytensor.compile.builders import OpFromGraph
 from pytensor.compile.ops import ViewOp
 from pytensor.compile.rewriting import inline_ofg_node
@@ -28,6 +29,8 @@ from pytensor.tensor.shape import Reshape, SpecifyShape
 from pytensor.tensor.subtensor import AdvancedSubtensor, Subtensor, indices_from_subtensor
 from pytensor.tensor.type_other import NoneTypeT
 from pytensor.tensor.variable import TensorVariable
+
+from pmgp.interface.distributions.means import base_of
 
 Axes = frozenset[int]
 Level = tuple[Any, ...]
@@ -280,6 +283,14 @@ def _random(graph: Any, variable: TensorVariable, axes: Axes, level: Level) -> T
     return op.rv_op(*parameters) if lengths is None else op.rv_op(*parameters, size=lengths)
 
 
+def _truncated(graph: Any, variable: TensorVariable, axes: Axes, level: Level) -> TensorVariable:
+    """Apply the rule for a random variable that is drawn until it lies between limits."""
+    op, (*_, lower, upper) = variable.owner.op, variable.owner.inputs
+    base = _random(graph, base_of(variable), axes, level)
+    limits = [graph.build(limit, _aligned(graph, axes, limit, variable.ndim), level) for limit in (lower, upper)]
+    return op.rv_op(base, *limits, op.max_n_steps)
+
+
 RULES: dict[Any, Callable[[Any, TensorVariable, Axes, Level], TensorVariable]] = {
     Elemwise: _elementwise,
     DimShuffle: _shuffled,
@@ -294,6 +305,7 @@ RULES: dict[Any, Callable[[Any, TensorVariable, Axes, Level], TensorVariable]] =
     Subtensor: _sliced,
     AdvancedSubtensor: _indexed,
     ViewOp | CheckAndRaise | SpecifyShape: _first_input,
+    TruncatedRV: _truncated,
     RandomVariable | SymbolicRandomVariable: _random,
     OpFromGraph: _inlined,
 }

@@ -32,7 +32,7 @@ _log = logging.getLogger("pymc.pmgp")
 
 MOST = 20
 """The largest multiple of the requested draws that is made to reach a number of effective draws."""
-REFUSED = ("nuts_sampler", "nuts_sampler_kwargs", "return_inferencedata", "trace")
+REFUSED = ("nuts_sampler", "nuts_sampler_kwargs", "return_inferencedata", "target_accept", "trace")
 OF_RUN = ("initvals", "chains", "tune", "random_seed", "max_draws", "chain_method")
 """Arguments of :func:`sample` that cannot change when a run continues."""
 
