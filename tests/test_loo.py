@@ -15,9 +15,10 @@ import pmgp
 from pmgp.core.approximations import ExpectationPropagation, Laplace
 from pmgp.core.estimators import ImportanceSampling
 from pmgp.core.gaussians import DensePrior, SiteApproximation
-from pmgp.core.importance import left_out, log_evidence_left_out
+from pmgp.core.importance import Terms, left_out, log_evidence_left_out
 from pmgp.core.likelihoods import BernoulliProbit
-from pmgp.interface.importance.loo import _observed_places
+from pmgp.core.likelihoods.shared_sites import SharedSites, SharingLikelihood
+from pmgp.interface.importance.loo import _observed
 from pmgp.interface.model.latent_gaussian import ModelError
 from pmgp.interface.model.taking_apart import take_apart
 from tests.steps.test_contract import FAST
@@ -91,7 +92,7 @@ def test_plain_weights_of_f_are_far_less_even(model, idata, found):
 def test_labels_that_are_certain_under_a_draw_count_as_well(model, problem):
     """Their log-density is exactly zero there."""
     certain = 50.0 * (2.0 * problem.y - 1.0)
-    assert_array_equal(_observed_places(take_apart(model), certain[None]), np.arange(N))
+    assert_array_equal(_observed(take_apart(model), certain[None]), np.arange(N))
 
 
 @pytest.mark.full
@@ -128,7 +129,15 @@ def at_scale_one(request, problem):
 def relative_estimates(q, likelihood, truths, draws: int = 4, repeats: int = 600) -> np.ndarray:
     rng = np.random.default_rng(3)
     particles = [ImportanceSampling(draws).estimate(rng, q, likelihood).particles for _ in range(repeats)]
-    return np.exp(np.array([log_evidence_left_out(q, likelihood, one) for one in particles]) - truths)
+    terms = terms_of(likelihood, q.size)
+    return np.exp(np.array([log_evidence_left_out(q, terms, one) for one in particles]) - truths)
+
+
+def terms_of(likelihood, size: int) -> Terms:
+    if isinstance(likelihood, SharingLikelihood):
+        shared = likelihood.shared
+        return Terms(lambda f: likelihood.inner.log_density(shared.predictors(f)), shared.counted_at)
+    return Terms(likelihood.log_density, np.arange(size))
 
 
 def distance(estimates: np.ndarray) -> float:
@@ -138,6 +147,36 @@ def distance(estimates: np.ndarray) -> float:
 def test_they_are_unbiased(at_scale_one):
     """The largest of thirty correlated distances is below 4 standard errors."""
     assert distance(relative_estimates(*at_scale_one)) < 4.0
+
+
+@pytest.fixture(scope="module")
+def shared_sites():
+    """Six labels at three places, of which one label is unlikely; p(y_-j|theta) from a grid of Gauss-Hermite nodes."""
+    where, y = np.array([2, 0, 2, 1, 2, 0]), np.array([1, 0, 1, 1, 0, 1])
+    covariance = 4.0 * np.exp(-0.5 * np.square(np.arange(3.0)[:, None] - np.arange(3.0)))
+    nodes, weights = np.polynomial.hermite_e.hermegauss(60)
+    grid = np.stack(np.meshgrid(nodes, nodes, nodes, indexing="ij"), axis=-1).reshape(-1, 3)
+    mass = np.prod(np.stack(np.meshgrid(weights, weights, weights, indexing="ij"), axis=-1).reshape(-1, 3), axis=1)
+    densities = BernoulliProbit(y).log_density((grid @ np.linalg.cholesky(covariance).T)[:, where])
+    truths = [np.log(mass @ np.exp(np.delete(densities, j, axis=1).sum(axis=1)) / mass.sum()) for j in range(6)]
+    likelihood = SharingLikelihood(BernoulliProbit(y), SharedSites(where, 3))
+    q = ExpectationPropagation().fit(DensePrior(np.zeros(3), np.asfortranarray(covariance)).factorized(), likelihood)
+    return q, likelihood, np.array(truths)
+
+
+def test_they_are_unbiased_where_a_value_has_several_observations(shared_sites):
+    assert distance(relative_estimates(*shared_sites)) < 4.0
+
+
+def test_a_whole_site_in_place_of_an_observation_fails(shared_sites):
+    """The broken twin: all observations of the value are left out together."""
+    q, likelihood, truths = shared_sites
+
+    together = Terms(likelihood.log_density, np.arange(3))
+    rng = np.random.default_rng(3)
+    particles = [ImportanceSampling(4).estimate(rng, q, likelihood).particles for _ in range(600)]
+    found = np.array([log_evidence_left_out(q, together, one) for one in particles])[:, likelihood.shared.where]
+    assert distance(np.exp(found - truths)) > 8.0
 
 
 @pytest.mark.parametrize("broken", ["others stay", "density stays"])
@@ -165,8 +204,8 @@ def chain_of(model, **values) -> xr.DataTree:
 
 
 @pytest.mark.full
-def test_observations_of_one_latent_value_are_left_out_together():
-    """Two counts at the first place and none at the last, with f exactly from its posterior given the scale."""
+def test_observations_of_one_latent_value_are_left_out_one_by_one():
+    """Two measurements at the first place and none at the last, with f exactly from its posterior given the scale."""
     index, y = np.array([2, 0, 0, 1]), np.array([0.3, -0.2, 0.4, 1.0])
     covariance = 0.3 * np.eye(4) + 0.7
     with pm.Model() as model:
@@ -181,12 +220,37 @@ def test_observations_of_one_latent_value_are_left_out_together():
         posterior = np.linalg.inv(np.linalg.inv(covariance) + selection.T @ selection / sigma**2)
         draws.append(rng.multivariate_normal(posterior @ selection.T @ y / sigma**2, posterior))
     found = pmgp.loo(chain_of(model, scale=noise, f=np.array(draws)), model=model, **SETTINGS)
-    assert found.elpd_i.dims == ("f_dim_0",)
-    assert_array_equal(found.elpd_i["f_dim_0"], [2, 0, 1])
+    assert found.elpd_i.dims == ("y_dim_0",)
     marginal = selection @ covariance @ selection.T + 0.505**2 * np.eye(4)
     complete = normal(y, marginal)
-    expected = [complete - normal(y[k], marginal[np.ix_(k, k)]) for k in (index != place for place in range(3))]
-    assert_allclose(found.elpd_i.sortby("f_dim_0"), expected, atol=0.05)
+    expected = [complete - normal(y[k], marginal[np.ix_(k, k)]) for k in (np.delete(np.arange(4), j) for j in range(4))]
+    assert_allclose(found.elpd_i, expected, atol=0.05)
+
+
+def test_models_with_other_groups_have_the_same_observations():
+    """So that `arviz.compare` pairs them: the groups that the counts were drawn from are better than others."""
+    rng = np.random.default_rng(5)
+    groups, rows = (
+        {"true": np.repeat(np.arange(6), 5), "other": np.tile(np.arange(5), 6)},
+        [f"row {k}" for k in range(30)],
+    )
+    y = rng.poisson(np.exp(np.array([-1.0, 0.0, 1.0, 2.0, 0.5, 1.5]))[groups["true"]])
+    found = {}
+    for name, group in groups.items():
+        with pm.Model(coords={"row": rows}) as model:
+            u = pm.Normal("u", 0.0, pm.HalfNormal("tau"), shape=int(group.max()) + 1)
+            pm.Poisson("y", pm.math.exp(u[group]), observed=y, dims="row")
+        with model:
+            step = pmgp.PseudoMarginal()
+            idata = pm.sample(200, tune=200, chains=1, step=step, random_seed=1, progressbar=False)
+        found[name] = pmgp.loo(idata, model=model, random_seed=1, progressbar=False)
+        assert list(found[name].elpd_i["row"].values) == rows
+    table = az.compare(found)
+    assert table.index[0] == "true"
+    assert (
+        table["elpd_diff"]["other"] > 2.0 * table["dse"]["other"]
+        or table["elpd_diff"]["other"] < -2.0 * table["dse"]["other"]
+    )
 
 
 def test_results_are_in_the_order_of_the_observations_whatever_that_of_the_latent_values():
@@ -224,19 +288,6 @@ def test_elements_of_a_table_are_left_out_one_by_one(columns):
     assert_array_equal(found.elpd_i["y_element"], np.arange(y.size))
 
 
-def test_groups_with_several_observations_are_elements_of_the_effect():
-    """Rows of the table have their predictors in common."""
-    y = np.random.default_rng(3).normal(size=(4, 3))
-    with pm.Model() as model:
-        x = pm.Normal("x", 0.0, pm.HalfNormal("tau"), shape=4)
-        pm.Normal("y", x[:, None] + np.zeros((4, 3)), 1.0, observed=y)
-    idata = chain_of(model, tau=np.linspace(0.5, 2.0, 40), x=np.random.default_rng(4).normal(size=(40, 4)))
-    idata["observed_data"] = xr.DataTree(xr.Dataset({"y": (("row", "column"), y)}))
-    found = pmgp.loo(idata, model=model, **SETTINGS).elpd_i
-    assert found.dims == ("x_dim_0",)
-    assert_array_equal(found["x_dim_0"], np.arange(4))
-
-
 FAMILIES = {
     "Normal": lambda eta, y: pm.Normal("y", eta, 0.4, observed=y),
     "Poisson": lambda eta, y: pm.Poisson("y", pm.math.exp(eta), observed=y),
@@ -247,23 +298,19 @@ FAMILIES = {
 
 
 @pytest.mark.parametrize("family", FAMILIES)
-@pytest.mark.parametrize(
-    ("slopes", "dimension", "labels"),
-    [([1, 1, 1, 1, 1], "school", ["a", "b", "c"]), ([1, 1, 2, 1, 1], "predictor", [1, 4, 0, 2])],
-)
-def test_elements_have_their_names_and_sums_the_number_of_a_predictor(family, slopes, dimension, labels):
+@pytest.mark.parametrize("slopes", [[1, 1, 1, 1, 1], [1, 1, 2, 1, 1]])
+def test_observations_of_groups_have_their_own_coordinates(family, slopes):
     """With different slopes, two predictors are multiples of the same effect."""
     group, y = np.array([2, 0, 2, 0, 1]), np.array([1.0, 2.0, 0.0, 1.0, 3.0])
-    with pm.Model(coords={"school": list("abcd")}) as model:
-        u = pm.Normal("u", 0.0, pm.HalfNormal("tau"), dims="school")
+    with pm.Model() as model:
+        u = pm.Normal("u", 0.0, pm.HalfNormal("tau"), shape=4)
         FAMILIES[family](np.array(slopes) * u[group], y)
-    u = xr.DataArray(
-        np.random.default_rng(4).normal(size=(1, 40, 4)), {"school": list("abcd")}, ("chain", "draw", "school")
-    )
-    draws = xr.Dataset({"tau": (("chain", "draw"), np.linspace(0.5, 2.0, 40)[None]), "u": u})
-    found = pmgp.loo(xr.DataTree.from_dict({"posterior": draws}), model=model, **SETTINGS).elpd_i
-    assert found.dims == (dimension,)
-    assert sorted(found[dimension].to_numpy()) == sorted(labels)
+    draws = {"tau": np.linspace(0.5, 2.0, 40)[None], "u": np.random.default_rng(4).normal(size=(1, 40, 4))}
+    seen = {"y": xr.DataArray(model.rvs_to_values[model["y"]].eval(), {"child": list("abcde")}, ("child",))}
+    idata = az.from_dict({"posterior": draws})
+    idata["observed_data"] = xr.DataTree(xr.Dataset(seen))
+    found = pmgp.loo(idata, model=model, **SETTINGS).elpd_i
+    assert list(found["child"].to_numpy()) == list("abcde")
 
 
 def test_observations_of_several_variables_have_their_names():

@@ -54,7 +54,7 @@ def test_evidence_maximum_and_left_out_observations(model, idata):
     error = np.hypot(evidence.standard_error, more.standard_error)
     assert abs(evidence.log_evidence - more.log_evidence) < 4.0 * error < 0.8
     left_out = pmgp.loo(idata, model=model, draws=200, **QUIET)
-    assert left_out.n_data_points == len({*zip(DATA.first, DATA.second, strict=True)})
+    assert left_out.n_data_points == len(DATA.first)
     found = pmgp.find_map(model)
     assert found.converged
     assert found.point["u"].shape == (8,)

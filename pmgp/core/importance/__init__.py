@@ -3,7 +3,7 @@
 May import: core.numerics, core.likelihoods, core.gaussians, core.approximations.
 """
 
-from pmgp.core.importance.left_out import SiteDensities, log_evidence_left_out
+from pmgp.core.importance.left_out import Terms, log_evidence_left_out
 from pmgp.core.importance.maxima import Maximum, Start, all_maxima, dispersed
 from pmgp.core.importance.peak import Density, Peak, Polished, curvature, peak, polished, scale_at, student_at
 from pmgp.core.importance.refitted import Refitted
@@ -19,11 +19,11 @@ __all__ = [
     "Peak",
     "Polished",
     "Refitted",
-    "SiteDensities",
     "SplitMixture",
     "SplitStudent",
     "Start",
     "StudentMixture",
+    "Terms",
     "all_maxima",
     "curvature",
     "dispersed",

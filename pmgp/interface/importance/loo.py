@@ -9,6 +9,7 @@ p(y_-i) / p(y), however few samples there are.
 
 from __future__ import annotations
 
+from functools import partial
 from typing import Any
 
 import numpy as np
@@ -19,7 +20,8 @@ from rich.progress import track
 
 from pmgp.core.approximations import Approximation
 from pmgp.core.estimators import ImportanceSampling
-from pmgp.core.importance import log_evidence_left_out
+from pmgp.core.importance import Terms, log_evidence_left_out
+from pmgp.core.likelihoods.shared_sites import SharingLikelihood
 from pmgp.core.marginal.evaluation import Ready
 from pmgp.core.numerics.threads import suitable_threads, threads_limited
 from pmgp.interface.importance.estimates import Estimates
@@ -76,9 +78,9 @@ def loo(
     -------
     arviz_stats.ELPDData
         With pointwise values ``elpd_i`` and ``pareto_k``; `arviz.compare` takes a dict of them. Its ``p`` counts the
-        hyper-parameters' share of the effective number of parameters, as f is integrated out. Observations that have
-        their predictor in common are left out together, under the name of their group, or, if predictors are sums, the
-        number of the first of them (``predictor``).
+        hyper-parameters' share of the effective number of parameters, as f is integrated out. Values are in the
+        order of the observations, with their coordinates; those of several observed variables have names such as
+        ``y[3]``.
 
     Warns
     -----
@@ -95,9 +97,8 @@ def loo(
 
     Notes
     -----
-    If several observations belong to one latent value, as in ``f[index]``, or to one latent sum of a linear predictor,
-    they are left out together, and the results belong to the observed latent values. Results are in the order of the
-    first observation of each, since `arviz.compare` pairs those of two models by position.
+    Each observation is left out by itself, also if several belong to one latent value, as in ``f[index]`` or in the
+    effect of a group. So models with different groups of the same observations can be compared.
 
     References
     ----------
@@ -136,17 +137,10 @@ def loo(
     with threads_limited(suitable_threads(size)):
         theta = theta_draws(posterior, model, latents)
         values = latent_draws(posterior, model, latents, parts, theta)
-        rows = list(_log_densities(estimates, rng, theta, values, progressbar))
-    places = _observed_places(parts, values[:1])
-    first, alone = parts.latent_vector.observations_at(places, parts.terms)
-    # ArviZ compares models by position, so that the order must not depend on that of the latent values.
-    order = np.argsort(first, kind="stable")
-    observations = first[order] if alone else None
-    if alone and parts.terms is not None and len(below(model, latents)) > 1:
-        labels = _of_several(parts, values[:1], theta[0], observations)
-    else:
-        labels = _labels(idata, model, parts, latents, places[order], observations)
-    return arviz_stats.loo(_tree(posterior, np.array(rows)[:, places[order]], *labels), pointwise=True)
+        rows = np.array(list(_log_densities(parts, estimates, rng, theta, values, progressbar)))
+    observed = _observed(parts, values[:1])
+    labels = _labels(idata, model, parts, latents, values[:1], theta[0], observed)
+    return arviz_stats.loo(_tree(posterior, rows[:, observed], *labels), pointwise=True)
 
 
 def _refuse_long(f: TensorVariable, length: int) -> None:
@@ -186,36 +180,61 @@ def _refuse_few(posterior: xr.Dataset) -> None:
 
 
 def _log_densities(
-    estimates: Estimates, rng: np.random.Generator, theta: np.ndarray, values: np.ndarray, progressbar: bool
+    parts: LatentGaussianModel,
+    estimates: Estimates,
+    rng: np.random.Generator,
+    theta: np.ndarray,
+    values: np.ndarray,
+    progressbar: bool,
 ) -> Any:
-    """Yield log p^(y|theta) / p^(y_-i|theta), (n,), for each draw; successive draws with the same theta share a fit."""
+    """Yield log p^(y|theta) / p^(y_-j|theta), (J,), for each draw; successive draws with the same theta share a fit."""
     ready, last = None, None
     for one, f in track(zip(theta, values, strict=True), "Leaving out", total=len(theta), disable=not progressbar):
         if last is None or not np.array_equal(one, last):
             ready, last = estimates.ready(one), one
-        yield _of_draw(estimates, rng, ready, f)
+        yield _of_draw(parts, estimates, rng, one, ready, f)
 
 
-def _of_draw(estimates: Estimates, rng: np.random.Generator, ready: Ready | None, f: np.ndarray) -> np.ndarray:
+def _of_draw(
+    parts: LatentGaussianModel,
+    estimates: Estimates,
+    rng: np.random.Generator,
+    theta: np.ndarray,
+    ready: Ready | None,
+    f: np.ndarray,
+) -> np.ndarray:
     left_out = None
     if ready is not None:
         complete: Any = estimates.given(rng, ready, f)
         approximation: Any = ready.approximation
-        likelihood: Any = ready.likelihood
-        left_out = log_evidence_left_out(approximation, likelihood, complete.particles)
+        terms = _terms(parts, ready.likelihood, theta)
+        left_out = log_evidence_left_out(approximation, terms, complete.particles)
     if left_out is None or not np.isfinite(complete.log_evidence):
         raise ValueError("p(y|theta) is not finite at some of the draws: do they come from this model and its data?")
     return complete.log_evidence - left_out
 
 
-def _observed_places(parts: LatentGaussianModel, f: np.ndarray) -> np.ndarray:
-    """Return the indices of the latent values that have an observation.
+def _terms(parts: LatentGaussianModel, likelihood: Any, theta: np.ndarray) -> Terms:
+    """Return the observations one by one, at a theta."""
+    where = parts.latent_vector.counted_at(parts.initial_moments[0].size)
+    if parts.terms is None:
+        of_predictors = (likelihood.inner if isinstance(likelihood, SharingLikelihood) else likelihood).log_density
+    else:
+        of_predictors, where = partial(parts.terms.flat, theta=theta), where[parts.terms.index]
+    at: Any = parts.latent_vector.predictors.of
+    return Terms(lambda f: of_predictors(np.ascontiguousarray(at(f))), where)
+
+
+def _observed(parts: LatentGaussianModel, f: np.ndarray) -> np.ndarray:
+    """Return the places of the observations among the terms, of which a closed form has one for each predictor.
 
     A label has a log-density of exactly zero if f is far on its side of zero, but not if f is far on the other side.
     """
-    likelihood: Any = parts.likelihood(parts.initial_theta)
+    terms = _terms(parts, parts.likelihood(parts.initial_theta), parts.initial_theta)
+    if parts.terms is not None:
+        return np.arange(terms.where.size)
     rows = np.concatenate([f, f + 0.1, f - 0.1, -f, np.zeros_like(f)])
-    return np.flatnonzero((likelihood.log_density(rows) != 0.0).any(axis=0))
+    return np.flatnonzero((terms.log_density(rows) != 0.0).any(axis=0))
 
 
 def _labels(
@@ -223,34 +242,25 @@ def _labels(
     model: pm.Model,
     parts: LatentGaussianModel,
     latents: list[TensorVariable],
+    f: np.ndarray,
+    theta: np.ndarray,
     places: np.ndarray,
-    observations: np.ndarray | None,
 ) -> tuple[str, str, np.ndarray]:
-    """Return name, dimension and coordinates of the observations, or those of f if the two do not correspond."""
-    observed = below(model, latents)
-    rows = observations if len(observed) == 1 else None
-    elements, are_elements = parts.latent_vector.elements_at(places) if rows is None else (rows, True)
-    if not are_elements:
-        return parts.latent_name, "predictor", elements
-    name = str(parts.latent_name if rows is None else observed[0].name)
-    group = "posterior" if rows is None else "observed_data"
-    if group not in idata or name not in idata[group]:
-        return name, f"{name}_dim_0", elements
-    variable = idata[group][name]
-    dimension, *others = [str(one) for one in variable.dims[::-1] if one not in ("chain", "draw")]
+    """Return name, dimension and coordinates of the observations."""
+    if parts.terms is not None:
+        shapes = {name: found.shape[1:] for name, found in parts.terms_by_name(f, theta).items()}
+        if len(shapes) > 1:
+            names = [f"{name}[{place}]" for name, shape in shapes.items() for place in range(np.prod(shape, dtype=int))]
+            return parts.latent_name, "observation", np.array(names)
+    name = str(below(model, latents)[0].name)
+    if name not in idata.get("observed_data", {}):
+        return name, f"{name}_dim_0", places
+    variable = idata["observed_data"][name]
     # Elements of tables, row by row, have numbers.
-    if others or elements.max() >= variable.sizes[dimension]:
-        return name, f"{name}_element", elements
-    return name, dimension, variable[dimension].to_numpy()[elements]
-
-
-def _of_several(
-    parts: LatentGaussianModel, f: np.ndarray, theta: np.ndarray, observations: np.ndarray | None
-) -> tuple[str, str, np.ndarray]:
-    """Return name, dimension and coordinates of the observations of several variables, such as "y[3]"."""
-    terms = parts.terms_by_name(f, theta)
-    names = [f"{name}[{place}]" for name, found in terms.items() for place in range(found.size)]
-    return str(parts.latent_name), "observation", np.array(names)[observations]
+    if variable.ndim != 1 or places.max() >= variable.size:
+        return name, f"{name}_element", places
+    [dimension] = variable.dims
+    return name, str(dimension), variable[dimension].to_numpy()[places]
 
 
 def _tree(

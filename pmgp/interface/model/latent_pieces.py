@@ -19,7 +19,6 @@ from pmgp.interface.model.effects import is_standard
 from pmgp.interface.model.images import image_of
 from pmgp.interface.model.latent_variable import ModelError
 from pmgp.interface.model.latent_vector import LatentVector
-from pmgp.interface.model.likelihood_terms import LikelihoodTerms, first_at
 from pmgp.interface.model.linear_nodes import predictors
 from pmgp.interface.model.linear_predictor import Leaf, LinearPredictor
 from pmgp.interface.model.theta_maps import ThetaMap
@@ -128,21 +127,9 @@ class LatentPieces:
         """The number of elements of each variable, by name."""
         return dict(zip(self.names, self._sizes, strict=True))
 
-    def observations_at(self, places: np.ndarray, terms: LikelihoodTerms | None) -> tuple[np.ndarray, bool]:
-        """Return the first observation of each given element of f, and whether it is the only one of each."""
-        counted = self.shared.counted_at
-        return first_at(places, counted if terms is None else counted[terms.index])
-
-    def elements_at(self, places: np.ndarray) -> tuple[np.ndarray, bool]:
-        """Return the element of the variable of which each given element of f is a multiple, and True.
-
-        Where one is a sum, or two are multiples of the same element, return the first predictor that equals each given
-        element of f, and False.
-        """
-        rows = self.design[places]
-        if len(self.names) == 1 and (np.diff(rows.indptr) == 1).all() and len(set(rows.indices)) == len(places):
-            return rows.indices, True
-        return np.argmax(self.shared.where == places[:, None], axis=1), False
+    def counted_at(self, size: int) -> np.ndarray:
+        """Return the index in f, of some size, at which each predictor's terms are counted: (N,)."""
+        return self.shared.counted_at
 
     def ravel(self, point: dict[str, np.ndarray]) -> np.ndarray:
         """Return f from a point of the model: (n,)."""

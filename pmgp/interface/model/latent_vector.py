@@ -12,7 +12,6 @@ from pytensor.graph.replace import clone_replace
 from pytensor.tensor.variable import TensorVariable
 
 from pmgp.interface.model.latent_variable import ModelError
-from pmgp.interface.model.likelihood_terms import LikelihoodTerms, first_at
 
 
 class LatentVector:
@@ -98,13 +97,9 @@ class LatentVector:
         """The number of elements of each variable, by name."""
         return dict(zip(self.names, self._sizes, strict=True))
 
-    def observations_at(self, places: np.ndarray, terms: LikelihoodTerms | None) -> tuple[np.ndarray, bool]:
-        """Return the first observation of each given latent value, and whether it is the only one of each."""
-        return (places, True) if terms is None else first_at(places, terms.index)
-
-    def elements_at(self, places: np.ndarray) -> tuple[np.ndarray, bool]:
-        """Return the given places, and True, as the elements of f are those of the variable."""
-        return places, True
+    def counted_at(self, size: int) -> np.ndarray:
+        """Return the index in f, of some size, at which each predictor's terms are counted: its own."""
+        return np.arange(size)
 
     def refresh_data(self) -> None:
         """Do nothing: a latent vector has no data."""

@@ -128,13 +128,6 @@ class LikelihoodTerms:
         return np.concatenate(positions)
 
 
-def first_at(places: np.ndarray, index: np.ndarray) -> tuple[np.ndarray, bool]:
-    """Return the first position of each of `places` in `index`, and whether it is the only one of each."""
-    there, first, counts = np.unique(index, return_index=True, return_counts=True)
-    found = np.searchsorted(there, places)
-    return first[found], bool((counts[found] == 1).all())
-
-
 def moved(values: np.ndarray) -> np.ndarray:
     """Return where rows differ from the first one: (1 + rows, terms) to (rows, terms)."""
     return ~np.isclose(values[1:], values[0], rtol=SAME, atol=SAME, equal_nan=True)

@@ -91,7 +91,10 @@ class PointModel:
                 continue
             others = [i for i in range(variable.ndim - core) if i != axis]
             if not all(variable.type.broadcastable[i] for i in others):
-                raise NotPointwiseError(f"there are several observations for each element of {self.rows.name}")
+                raise NotPointwiseError(
+                    f"there are several observations for each element of {self.rows.name}, in an array: give each "
+                    "column an observed variable of its own"
+                )
             return graph, output.dimshuffle(axis, *range(variable.ndim - core, variable.ndim))
         if errors:
             raise errors[0]
