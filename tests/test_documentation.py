@@ -302,10 +302,13 @@ def runs(message: str) -> list[str]:
 
 @pytest.mark.full
 def test_messages_that_are_explained_are_the_packages():
-    """Some words in a row of each message in a heading, except for messages of PyMC and PyTensor."""
+    """Most words in a row of each message in a heading, except for messages of PyMC and PyTensor.
+
+    Names and kinds of variables, which are filled in, are not found.
+    """
     page = (ROOT / "docs" / "troubleshooting.md").read_text(encoding="utf-8")
     headings = re.findall(r"^### (?!PyMC:|\"PyTensor could)(.*)$", page, flags=re.MULTILINE)
     messages = [message for heading in headings for message in re.findall(r'"([^"]*)"', heading) if runs(message)]
     said = texts()
-    assert [message for message in messages if not any(run in said for run in runs(message))] == []
+    assert [message for message in messages if np.mean([run in said for run in runs(message)]) < 0.5] == []
     assert len(messages) > 60

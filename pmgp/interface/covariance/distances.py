@@ -17,9 +17,10 @@ from pytensor.compile import SharedVariable
 from pytensor.graph.basic import Constant, Variable, equal_computations
 from pytensor.graph.replace import graph_replace
 from pytensor.graph.traversal import ancestors
-from pytensor.tensor.elemwise import Elemwise
 from pytensor.tensor.math import Dot
 from pytensor.tensor.variable import TensorVariable
+
+from pmgp.interface.graphs.rewriting import is_elementwise
 
 # A column of inputs is far from zero if its mean is this many standard deviations. Nearer ones lose so few digits that
 # their graphs are left as they are.
@@ -64,7 +65,7 @@ def _centered(variable: Variable, known: dict[TensorVariable, np.ndarray]) -> Te
 
 def _scaled_inputs(variable: Variable) -> tuple[TensorVariable, TensorVariable] | None:
     """Return both inputs, with their length-scales, that may have a variable as their squared distances."""
-    if not (_is(variable, ps.clip) and _is(terms := variable.owner.inputs[0], ps.add)):
+    if not (is_elementwise(variable, ps.clip) and is_elementwise(terms := variable.owner.inputs[0], ps.add)):
         return None
     products = [one.owner for one in ancestors(terms.owner.inputs[:1]) if one.owner and isinstance(one.owner.op, Dot)]
     if len(products) != 1 or products[0].inputs[1].owner is None:
@@ -84,13 +85,7 @@ def _squared_distance(left: TensorVariable, right: TensorVariable, expanded: boo
 
 
 def _is_scaled(variable: TensorVariable) -> bool:
-    return _is(variable, ps.mul) and len(variable.owner.inputs) == 2
-
-
-def _is(variable: Variable, operation: ps.ScalarOp) -> bool:
-    """Whether a variable is the result of an elementwise operation."""
-    node = variable.owner
-    return node is not None and isinstance(node.op, Elemwise) and node.op.scalar_op == operation
+    return is_elementwise(variable, ps.mul) and len(variable.owner.inputs) == 2
 
 
 def _is_far(inputs: TensorVariable, known: dict[TensorVariable, np.ndarray]) -> bool:

@@ -21,7 +21,7 @@ from pytensor.tensor.variable import TensorVariable
 
 from pmgp.interface.covariance.separated import scalar_of, separated
 from pmgp.interface.graphs.numpy_operations import UnsupportedGraphError, numpy_function
-from pmgp.interface.graphs.rewriting import rewrite
+from pmgp.interface.graphs.rewriting import is_elementwise, rewrite
 
 # The largest number of matrices of distances that are kept.
 KEPT = 2
@@ -208,30 +208,25 @@ def _scaled_clip(
     The bounded value is min(c S, 0) for a negative constant c, as in exp(-distance^2 / 2); c goes into a thin factor.
     """
     constants = [variable for variable in inputs if isinstance(variable, Constant) and variable.data.size == 1]
-    clipped = [variable.owner for variable in inputs if _is_elementwise(variable, ps.clip)]
+    clipped = [variable.owner for variable in inputs if is_elementwise(variable, ps.clip)]
     if len(inputs) != 2 or len(constants) != 1 or len(clipped) != 1:
         return None
     total, lower, upper = clipped[0].inputs
     bounds = [
         bound.data.item() if isinstance(bound, Constant) and bound.data.size == 1 else None for bound in (lower, upper)
     ]
-    augmented = _augmented_product(list(total.owner.inputs)) if _is_elementwise(total, ps.add) else None
+    augmented = _augmented_product(list(total.owner.inputs)) if is_elementwise(total, ps.add) else None
     if bounds != [0.0, np.inf] or augmented is None or augmented[1]:
         return None
     scale, (left, right) = constants[0].data.item(), augmented[0]
     return (scale * left, right), np.minimum if scale < 0.0 else np.maximum
 
 
-def _is_elementwise(variable: TensorVariable, operation: ps.ScalarOp) -> bool:
-    node = variable.owner
-    return node is not None and isinstance(node.op, Elemwise) and node.op.scalar_op == operation
-
-
 def _scaled_product(variable: TensorVariable) -> tuple[Any, TensorVariable, TensorVariable] | None:
     node = variable.owner
     if node is not None and isinstance(node.op, Dot):
         return (1.0, *node.inputs)
-    if node is None or not isinstance(node.op, Elemwise) or node.op.scalar_op != ps.mul or len(node.inputs) != 2:
+    if not is_elementwise(variable, ps.mul) or len(node.inputs) != 2:
         return None
     for scale, product in (node.inputs, node.inputs[::-1]):
         scalar = all(scale.type.broadcastable)

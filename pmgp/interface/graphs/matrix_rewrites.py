@@ -19,7 +19,7 @@ from pytensor.tensor.elemwise import CAReduce, Elemwise
 from pytensor.tensor.variable import TensorVariable
 
 from pmgp.interface.graphs.remembered import remembered
-from pmgp.interface.graphs.rewriting import rewrite, rewrite_by
+from pmgp.interface.graphs.rewriting import is_elementwise, rewrite, rewrite_by
 
 INCLUDED = ("merge", "canonicalize", "local_check_parameter_to_ninf_switch", "stabilize", "specialize")
 # These look for properties of matrices, such as symmetry; they take a sixth of the time and gain nothing here.
@@ -94,9 +94,7 @@ def _sums_of_squares(_: Any, node: Any) -> list[Any] | None:
     [squares] = node.inputs
     if node.op.scalar_op != ps.add or node.op.axis != (0,) or squares.ndim != 2 or squares.dtype != "float64":
         return None
-    inner = squares.owner
-    is_square = inner is not None and isinstance(inner.op, Elemwise) and inner.op.scalar_op == ps.sqr
-    return [ColumnSquares()(inner.inputs[0])] if is_square else None
+    return [ColumnSquares()(squares.owner.inputs[0])] if is_elementwise(squares, ps.sqr) else None
 
 
 @node_rewriter([Elemwise])
@@ -113,10 +111,9 @@ def _rank_one(_: Any, node: Any) -> list[Any] | None:
 
 
 def _column_and_row(product: TensorVariable) -> list[TensorVariable] | None:
-    node = product.owner
-    if node is None or not isinstance(node.op, Elemwise) or node.op.scalar_op != ps.mul or len(node.inputs) != 2:
+    if not is_elementwise(product, ps.mul) or len(product.owner.inputs) != 2:
         return None
-    found = {factor.type.broadcastable: factor for factor in node.inputs if factor.dtype == "float64"}
+    found = {factor.type.broadcastable: factor for factor in product.owner.inputs if factor.dtype == "float64"}
     kinds = [(False, True), (True, False)]
     return [found[kind] for kind in kinds] if set(kinds) == set(found) else None
 

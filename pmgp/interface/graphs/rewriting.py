@@ -5,16 +5,25 @@ from __future__ import annotations
 from collections.abc import Sequence
 from functools import cache
 
+import pytensor.scalar as ps
 from pytensor.compile.mode import optdb
+from pytensor.graph.basic import Variable
 from pytensor.graph.fg import FunctionGraph
 from pytensor.graph.rewriting.basic import GraphRewriter
 from pytensor.graph.rewriting.db import RewriteDatabaseQuery
+from pytensor.tensor.elemwise import Elemwise
 from pytensor.tensor.variable import TensorVariable
 
 SIMPLER = ("canonicalize", "stabilize", "specialize")
 # Operations that C would compute. Looking for them, PyTensor begins a C compiler to search for BLAS, which takes time,
 # and warns if it finds none.
 ONLY_FOR_C = ("cxx_only",)
+
+
+def is_elementwise(variable: Variable, operation: ps.ScalarOp) -> bool:
+    """Return whether a variable is the result of an elementwise operation."""
+    node = variable.owner
+    return node is not None and isinstance(node.op, Elemwise) and node.op.scalar_op == operation
 
 
 def rewrite(
