@@ -109,3 +109,19 @@ def test_a_model_whose_parts_cannot_be_separated_is_described_with_its_latent_ve
     assert list(found.latent_vectors) == ["f"]
     assert list(found.hyperparameters) == ["lengthscale", "child"]
     assert found.likelihood == {"y": "BernoulliProbit"}
+
+
+def test_named_latent_variables_are_f():
+    """A normal variable with a known deviation is a hyper-parameter unless it is named."""
+    with pm.Model() as model:
+        u = pm.Normal("u", 0.0, pm.HalfNormal("tau"), shape=4)
+        level = pm.Normal("level", 0.0, 10.0)
+        pm.Poisson("y", pm.math.exp(level + u[np.arange(8) % 4]), observed=COUNTS)
+    assert list(pmgp.describe(model, latent=["u"]).hyperparameters) == ["tau", "level"]
+    both = pmgp.describe(model, latent=["u", "level"])
+    assert list(both.hyperparameters) == ["tau"]
+    assert {"u", "level"} <= set(both.latent_vectors)
+    maxima = [pmgp.find_map(model, latent=names) for names in (["u"], ["u", "level"])]
+    assert set(maxima[0].point) >= {"tau", "level"}
+    # With the level integrated out, its prior is part of the evidence.
+    assert maxima[0].log_evidence > maxima[1].log_evidence

@@ -114,6 +114,14 @@ def test_a_point_without_features_has_a_gradient(kernel):
     assert all(np.isfinite(leaf).all() for leaf in jax.tree.leaves(process.parameters_))
 
 
+def test_densities_have_the_draws_of_their_seed():
+    process = fitted()
+    first, again, other = (process.log_predictive_density(X[:9], X[:9, 0], random_seed=seed) for seed in (1, 1, 2))
+    np.testing.assert_array_equal(first, again)
+    assert not np.array_equal(first, other)
+    np.testing.assert_allclose(first, other, atol=0.5)
+
+
 def test_classes_that_it_was_not_fitted_to_are_named():
     process = fitted((X[:, 0] > 0.3).astype(float), likelihood="softmax")
     with pytest.raises(ValueError, match="row 1 of y is 2, but the process was fitted to 2 classes"):
