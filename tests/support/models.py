@@ -150,6 +150,10 @@ LIKELIHOODS: dict[str, Callable[[], pm.Model]] = {
         lambda f: pm.NegativeBinomial("y", mu=pt.exp(f), alpha=pm.Gamma("dispersion", 2, 0.5), observed=COUNTS)
     ),
     "`pm.ZeroInflatedPoisson`": observed(lambda f: pm.ZeroInflatedPoisson("y", psi=0.7, mu=pt.exp(f), observed=COUNTS)),
+    "`pm.HurdlePoisson`": observed(lambda f: pm.HurdlePoisson("y", psi=0.7, mu=pt.exp(f), observed=COUNTS)),
+    "`pm.Truncated` counts, from 1 on": observed(
+        lambda f: pm.Truncated("y", pm.Poisson.dist(pt.exp(f)), lower=1, observed=1 + COUNTS)
+    ),
     "`pm.NormalMixture`": observed(
         lambda f: pm.NormalMixture("y", w=[0.6, 0.4], mu=pt.stack([f, 0.0 * f], axis=-1), sigma=1.0, observed=REALS)
     ),
