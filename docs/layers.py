@@ -23,7 +23,7 @@ BANDS = {"core": "#dcebf1", "interface": "#f6e3df", "": "#ececec"}
 """Colors of the bands from below: the numerical core, what imports PyMC, what surrounds a run."""
 TITLES = {"core": "core: NumPy, SciPy and numba", "interface": "interface: PyMC", "": "around a run"}
 BOX, ACROSS, DOWN = (1.6, 0.46), 2.9, 1.0
-HALF = 4.2
+HALF = 4.7
 """Half of the width of a band."""
 ARROW = {"arrowstyle": "-|>", "color": "0.45", "linewidth": 0.9, "shrinkA": 0, "shrinkB": 0}
 WIDE = {"linewidth": 2.5, "mutation_scale": 20}
@@ -122,7 +122,7 @@ def _centered(number: int) -> list[float]:
 def draw(path: Path) -> None:
     """Draw the bands above each other, and write the picture."""
     with plt.rc_context({"svg.fonttype": "path", "svg.hashsalt": "pmgp", "font.size": 9}):
-        figure, axes = plt.subplots(figsize=(7.2, 8.8))
+        figure, axes = plt.subplots(figsize=(8.0, 8.8))
         bottom = 0.0
         for band, folders in bands().items():
             if any(other in BANDS for others in folders.values() for other in others):

@@ -14,14 +14,16 @@ from typing import Any, NamedTuple
 
 import numpy as np
 
+from case_studies.iterative.flexible import FlexibleConjugateGradients
 from case_studies.iterative.isotropic import Isotropic
 from case_studies.iterative.kernels import Stored
+from case_studies.iterative.preconditioners import Regularized
 from case_studies.iterative.study import concrete, squared_distances
 from case_studies.tools.provenance import provenance
 from case_studies.tools.stream import stream
-from pmgp.core.iterative.preconditioners import Identity, Regularized
+from pmgp.core.iterative.preconditioners import Identity
 from pmgp.core.iterative.roulette import increments
-from pmgp.core.iterative.solvers import ConjugateGradients, FlexibleConjugateGradients, NotConvergedError
+from pmgp.core.iterative.solvers import ConjugateGradients, NotConvergedError
 
 __all__ = ["PRIORS", "SCALES", "Cell", "Scale", "cells", "run_cell"]
 

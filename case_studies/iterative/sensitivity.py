@@ -18,12 +18,11 @@ from scipy.linalg import solve_triangular
 from sklearn.utils.extmath import randomized_svd
 
 from case_studies.iterative import results, study
+from case_studies.iterative.preconditioners import BlockDiagonal, Regularized, consecutive
 from case_studies.iterative.study import SCALES, Cell, Problem
 from case_studies.tools.provenance import provenance
 from case_studies.tools.sensitivity import write
-from pmgp.core.iterative.preconditioners import Regularized
-from pmgp.core.iterative.preconditioners.block_jacobi import BlockDiagonal, consecutive
-from pmgp.core.iterative.preconditioners.low_rank import LowRank
+from pmgp.core.iterative.preconditioners import LowRank
 from pmgp.core.iterative.solvers import ConjugateGradients, Preconditioner
 
 __all__ = ["lines"]
@@ -38,8 +37,6 @@ SMALLEST = 1e-12
 
 class TwoSided:
     """The inverse of D + left @ right.T, which need not be symmetric: (n, m) each, D (n,) positive."""
-
-    iterated = False
 
     def __init__(self, left: np.ndarray, right: np.ndarray, noise: np.ndarray) -> None:
         self._left, self._right, self._noise = left, right, noise[:, None]

@@ -16,20 +16,24 @@ from typing import Any, NamedTuple
 import numpy as np
 from scipy.spatial.distance import cdist
 
+from case_studies.iterative.flexible import FlexibleConjugateGradients
 from case_studies.iterative.kernels import Tiles, side_by_side
+from case_studies.iterative.preconditioners import (
+    Regularized,
+    StructuredInterpolation,
+    block_jacobi,
+    fitc,
+    partial_svd,
+    pitc,
+    pivoted_cholesky,
+    spectral,
+)
 from case_studies.tools import data
 from case_studies.tools.provenance import provenance
 from case_studies.tools.stream import stream
 from pmgp import datasets
-from pmgp.core.iterative import preconditioners
-from pmgp.core.iterative.preconditioners import Kernel
-from pmgp.core.iterative.solvers import (
-    ConjugateGradients,
-    FlexibleConjugateGradients,
-    IndefiniteMatrixError,
-    NotConvergedError,
-    Preconditioner,
-)
+from pmgp.core.iterative.preconditioners import Identity, Kernel, nystrom, random_pivots
+from pmgp.core.iterative.solvers import ConjugateGradients, IndefiniteMatrixError, NotConvergedError, Preconditioner
 
 __all__ = [
     "CONCRETE", "EXPONENTS", "PRECONDITIONERS", "ROWS", "SCALES", "Cell", "Group", "Problem", "Scale", "cells",
@@ -151,25 +155,27 @@ def _interpolation(problem: Problem) -> Preconditioner:
     pairs = zip(problem.X.T, grids, strict=True)
     nearest = np.stack([np.abs(column[:, None] - grid).argmin(axis=1) for column, grid in pairs], axis=1)
     factors = [np.exp(-0.5 * np.square((grid[:, None] - grid) / problem.lengthscale)) for grid in grids]
-    return preconditioners.StructuredInterpolation(nearest, factors, problem.noise)
+    return StructuredInterpolation(nearest, factors, problem.noise)
 
 
 PRECONDITIONERS: dict[str, Callable[[Problem], Preconditioner]] = {
-    "none": lambda p: preconditioners.Identity(len(p.X)),
-    "Nystrom": lambda p: preconditioners.nystrom(p.kernel, p.noise, p.points()),
-    "FITC": lambda p: preconditioners.fitc(p.kernel, p.noise, p.points()),
-    "PITC": lambda p: preconditioners.pitc(p.kernel, p.noise, p.points(), p.m),
-    "SVD": lambda p: preconditioners.partial_svd(p.kernel, p.noise, p.m, p.rng, repetitions=0),
-    "spectral": lambda p: preconditioners.spectral(p.X, 1.0, _frequencies(p), p.noise),
-    "block Jacobi": lambda p: preconditioners.block_jacobi(p.kernel, p.noise, p.m),
-    "regularized": lambda p: preconditioners.Regularized(p.kernel, p.noise, EXCESS * p.noise[0]),
+    "none": lambda p: Identity(len(p.X)),
+    "Nystrom": lambda p: nystrom(p.kernel, p.noise, p.points()),
+    "FITC": lambda p: fitc(p.kernel, p.noise, p.points()),
+    "PITC": lambda p: pitc(p.kernel, p.noise, p.points(), p.m),
+    "SVD": lambda p: partial_svd(p.kernel, p.noise, p.m, p.rng, repetitions=0),
+    "spectral": lambda p: spectral(p.X, 1.0, _frequencies(p), p.noise),
+    "block Jacobi": lambda p: block_jacobi(p.kernel, p.noise, p.m),
+    "regularized": lambda p: Regularized(p.kernel, p.noise, EXCESS * p.noise[0]),
     "structured interpolation": _interpolation,
-    "random pivots": lambda p: preconditioners.random_pivots(p.kernel, p.noise, p.m, p.rng),
-    "pivoted Cholesky": lambda p: preconditioners.pivoted_cholesky(p.kernel, p.noise, p.m),
+    "random pivots": lambda p: random_pivots(p.kernel, p.noise, p.m, p.rng),
+    "pivoted Cholesky": lambda p: pivoted_cholesky(p.kernel, p.noise, p.m),
 }
 """Those of the article, and two more."""
 ONCE = ("none", "block Jacobi", "regularized", "structured interpolation", "pivoted Cholesky")
 """Those that draw nothing."""
+ITERATED = ("regularized", "structured interpolation")
+"""Those that solve their own systems by iterations."""
 
 
 def cells(scale: Scale) -> Iterator[Cell]:
@@ -226,7 +232,7 @@ def _iterations(
     rng = stream(scale.seed, cell.preconditioner, cell.log_noise, cell.log_lengthscale, repetition)
     problem = Problem(X, kernel, noise, 10.0**cell.log_lengthscale, int(np.sqrt(len(y))), rng)
     preconditioner = (preconditioned or PRECONDITIONERS[cell.preconditioner])(problem)
-    kind = FlexibleConjugateGradients if preconditioner.iterated else ConjugateGradients
+    kind = FlexibleConjugateGradients if cell.preconditioner in ITERATED else ConjugateGradients
     solver = kind(tolerance=1e-5 * np.sqrt(len(y)), cap=scale.cap)
     try:
         solution = solver.solve(lambda v: kernel.product(v) + noise[:, None] * v, y[:, None], preconditioner)

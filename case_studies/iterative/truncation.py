@@ -16,15 +16,26 @@ from case_studies.iterative.study import concrete, squared_distances
 from case_studies.tools.provenance import provenance
 from case_studies.tools.stream import stream
 from pmgp.core.iterative.preconditioners import Identity
-from pmgp.core.iterative.roulette import Matched, Printed, Roulette
+from pmgp.core.iterative.roulette import Matched, Roulette
 
-__all__ = ["SCALES", "SOLVERS", "Cell", "Scale", "cells", "run_cell"]
+__all__ = ["SCALES", "SOLVERS", "Cell", "Printed", "Scale", "cells", "run_cell"]
 
 RATES = (1.0, 10.0, 100.0)
 """Rates of the exponential prior of lambda, used in turns; sigma and tau have a rate of one."""
 POINTS = 1030
 CONVERGED = 1e-8
 """The article's norm of the residual at which a solution is exact."""
+
+
+@dataclass(frozen=True)
+class Printed:
+    """The article's probabilities, P_j = P_(j-1) exp(-beta j)."""
+
+    beta: float = 1.0
+
+    def probability(self, before: float, number: int, decrease: float) -> float:
+        """Return P_j, given P_(j-1)."""
+        return before * float(np.exp(-self.beta * number))
 
 
 @dataclass(frozen=True)

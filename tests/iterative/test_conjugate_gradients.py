@@ -9,14 +9,8 @@ import pytest
 from numpy.testing import assert_allclose
 from scipy.linalg import cho_factor, cho_solve
 
-from pmgp.core.iterative.preconditioners import Identity, Regularized, random_pivots
-from pmgp.core.iterative.solvers import (
-    ConjugateGradients,
-    FlexibleConjugateGradients,
-    IndefiniteMatrixError,
-    NotConvergedError,
-    watched,
-)
+from pmgp.core.iterative.preconditioners import Identity, random_pivots
+from pmgp.core.iterative.solvers import ConjugateGradients, IndefiniteMatrixError, NotConvergedError, watched
 from pmgp.core.iterative.solvers import conjugate_gradients as module
 from tests.iterative.dense_kernel import DenseKernel, squared_exponential
 
@@ -24,7 +18,6 @@ RNG = np.random.default_rng(0)
 N = 200
 KERNEL = DenseKernel(squared_exponential(RNG.standard_normal((N, 2))))
 B = RNG.standard_normal((N, 3))
-SOLVERS = {"plain": ConjugateGradients, "flexible": FlexibleConjugateGradients}
 
 
 def matrix(noise):
@@ -38,8 +31,6 @@ def preconditioned(noise, rank=20):
 class WithInverse:
     """Solves with a given matrix."""
 
-    iterated = False
-
     def __init__(self, inverse):
         self.inverse = inverse
 
@@ -47,21 +38,19 @@ class WithInverse:
         return self.inverse @ x
 
 
-@pytest.mark.parametrize("solver", SOLVERS.values(), ids=SOLVERS)
 @pytest.mark.parametrize(("noise", "tolerance"), [(1.0, 1e-9), (1e-3, 1e-9), (2e-6, 1e-6)])
-def test_solutions_are_those_by_cholesky_factors(solver, noise, tolerance):
+def test_solutions_are_those_by_cholesky_factors(noise, tolerance):
     """Condition numbers up to 1e8; an error in x is at most a residual over the smallest eigenvalue."""
     C = matrix(noise)
-    solution = solver(tolerance).solve(C.__matmul__, B, preconditioned(noise))
+    solution = ConjugateGradients(tolerance).solve(C.__matmul__, B, preconditioned(noise))
     assert_allclose(solution.x, cho_solve(cho_factor(C), B), atol=1.5 * tolerance / noise)
     assert np.all(np.linalg.norm(B - C @ solution.x, axis=0) <= tolerance)
     assert_allclose(solution.norms, np.linalg.norm(B - C @ solution.x, axis=0), rtol=1e-3)
 
 
-@pytest.mark.parametrize("solver", SOLVERS.values(), ids=SOLVERS)
-def test_the_matrix_itself_as_preconditioner_takes_one_iteration(solver):
+def test_the_matrix_itself_as_preconditioner_takes_one_iteration():
     C = matrix(0.1)
-    solution = solver(1e-6).solve(C.__matmul__, B, WithInverse(np.linalg.inv(C)))
+    solution = ConjugateGradients(1e-6).solve(C.__matmul__, B, WithInverse(np.linalg.inv(C)))
     assert solution.iterations.tolist() == [1, 1, 1]
 
 
@@ -108,10 +97,9 @@ def test_a_start_saves_iterations():
     assert_allclose(warm.x, cold.x, atol=1e-4)
 
 
-@pytest.mark.parametrize("solver", SOLVERS.values(), ids=SOLVERS)
-def test_the_cap_gives_no_value_but_the_residual_and_a_remedy(solver):
+def test_the_cap_gives_no_value_but_the_residual_and_a_remedy():
     with pytest.raises(NotConvergedError, match=r"after 5 iterations .* up to .* rank, a cap over 5, or a Cholesky"):
-        solver(1e-8, cap=5).solve(matrix(1e-4).__matmul__, B, Identity(N))
+        ConjugateGradients(1e-8, cap=5).solve(matrix(1e-4).__matmul__, B, Identity(N))
 
 
 def in_single_precision(C):
@@ -172,32 +160,12 @@ def test_a_preconditioner_that_is_not_symmetric_takes_many_more_iterations():
         solver.solve(C.__matmul__, B, WithInverse(inverse + 10.0 * (skew - skew.T)))
 
 
-def regularized(noise):
-    """The article's, with an inner tolerance so large that no two iterations have the same preconditioner."""
-    return Regularized(KERNEL, np.full(N, noise), 100.0 * noise, ConjugateGradients(0.3, cap=5000))
-
-
-def test_a_preconditioner_that_iterates_needs_the_flexible_kind():
-    """As a twin plain conjugate gradients are told that it does not: then they take more iterations, or do not end."""
-    noise, b = 1e-2, B[:, :1]
-    C = matrix(noise)
-    with pytest.raises(ValueError, match=r"Regularized preconditioner iterates itself.*FlexibleConjugateGradients"):
-        ConjugateGradients(1e-6).solve(C.__matmul__, b, regularized(noise))
-    flexible = FlexibleConjugateGradients(1e-6).solve(C.__matmul__, b, regularized(noise))
-    assert_allclose(C @ flexible.x, b, atol=1e-6)
-    deceived = regularized(noise)
-    deceived.iterated = False
-    with pytest.raises((NotConvergedError, IndefiniteMatrixError)):
-        ConjugateGradients(1e-6, cap=3 * int(flexible.iterations[0])).solve(C.__matmul__, b, deceived)
-
-
 @pytest.mark.parametrize(
     ("make", "said"),
     [
         (partial(ConjugateGradients, 0.0), "tolerance must be positive, not 0.0"),
         (partial(ConjugateGradients, np.nan), "tolerance must be positive, not nan"),
         (partial(ConjugateGradients, cap=0), "cap must be a whole number of at least 1, not 0"),
-        (partial(FlexibleConjugateGradients, kept=0), "kept must be a whole number of at least 1, not 0"),
     ],
 )
 def test_settings_out_of_range_are_refused(make, said):
@@ -210,11 +178,10 @@ def test_a_vector_is_refused():
         ConjugateGradients().solve(matrix(0.1).__matmul__, B[:, 0], Identity(N))
 
 
-@pytest.mark.parametrize("solver", SOLVERS.values(), ids=SOLVERS)
-def test_the_residual_can_be_watched(solver):
+def test_the_residual_can_be_watched():
     """In one block of code, until it is within the tolerance."""
     told, outer = [], []
-    solve = partial(solver(1e-6).solve, matrix(1.0).__matmul__, B, preconditioned(1.0))
+    solve = partial(ConjugateGradients(1e-6).solve, matrix(1.0).__matmul__, B, preconditioned(1.0))
     with watched(outer.append):
         with watched(told.append):
             found = solve()

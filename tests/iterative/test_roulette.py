@@ -6,9 +6,10 @@ import numpy as np
 import pytest
 from numpy.testing import assert_allclose
 
+from case_studies.iterative.truncation import Printed
 from pmgp.core.iterative import roulette
 from pmgp.core.iterative.preconditioners import Identity, random_pivots
-from pmgp.core.iterative.roulette import Matched, Printed, Roulette, increments
+from pmgp.core.iterative.roulette import Matched, Roulette, increments
 from pmgp.core.iterative.solvers import NotConvergedError
 from tests.iterative.dense_kernel import DenseKernel, squared_exponential
 

@@ -1,4 +1,4 @@
 """Gaussians whose covariance is only multiplied with vectors and never factorized, with solvers and preconditioners.
 
-May import: core.numerics, core.inducing, core.likelihoods, core.gaussians, core.approximations.
+May import: core.numerics, core.likelihoods, core.gaussians, core.approximations.
 """

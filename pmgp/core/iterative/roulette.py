@@ -36,17 +36,6 @@ class Survival(Protocol):
 
 
 @dataclass(frozen=True)
-class Printed:
-    """The article's probabilities, P_j = P_(j-1) exp(-beta j)."""
-
-    beta: float = 1.0
-
-    def probability(self, before: float, number: int, decrease: float) -> float:
-        """Return P_j, given P_(j-1)."""
-        return before * float(np.exp(-self.beta * number))
-
-
-@dataclass(frozen=True)
 class Matched:
     """Probabilities P_j in proportion to the smallest residual so far, so that weighted increments keep their size."""
 

@@ -17,7 +17,6 @@ class Identity:
     `size`: number of rows n.
     """
 
-    iterated = False
     log_determinant = 0.0
 
     def __init__(self, size: int) -> None:
@@ -37,8 +36,6 @@ class Diagonal:
 
     `noise` (n,): positive numbers.
     """
-
-    iterated = False
 
     def __init__(self, noise: np.ndarray) -> None:
         if not np.all(noise > 0.0):
@@ -66,10 +63,8 @@ class Diagonal:
 class LowRank:
     """P = F F' + D.
 
-    `factor` (n, m): F; `base`: D, a `Diagonal` or a `BlockDiagonal`.
+    `factor` (n, m): F; `base`: D, for example a `Diagonal`.
     """
-
-    iterated = False
 
     def __init__(self, factor: np.ndarray, base: Base) -> None:
         self._factor, self._base = factor, base
@@ -119,19 +114,3 @@ def stable_cholesky(matrix: np.ndarray) -> np.ndarray:
             return cholesky(matrix + jitter * np.eye(len(matrix)), lower=True)
         except np.linalg.LinAlgError:
             jitter *= 10.0
-
-
-def spectral(X: np.ndarray, variance: float, frequencies: np.ndarray, noise: np.ndarray) -> LowRank:
-    """Return P = cosines and sines of random frequencies + D, for a stationary kernel.
-
-    See Rahimi and Recht (2008) and Cutajar et al. (2016), section 3.2.1.
-
-    - `X` (n, d): inputs
-    - `variance`: k(x, x)
-    - `frequencies` (d, m): draws from the kernel's spectral distribution, in radians per unit of the input. For a
-      squared exponential kernel they are normal with standard deviation 1 / lengthscale. The factor has 2 m columns
-    - `noise` (n,): positive numbers that are added to the diagonal of K
-    """
-    phases = X @ frequencies
-    scale = np.sqrt(variance / frequencies.shape[1])
-    return LowRank(scale * np.hstack([np.cos(phases), np.sin(phases)]), Diagonal(noise))

@@ -14,14 +14,12 @@ from pmgp.core.iterative.solvers.base import (
     columnwise,
 )
 from pmgp.core.iterative.solvers.conjugate_gradients import ConjugateGradients, Solution, refuse_indefinite
-from pmgp.core.iterative.solvers.flexible import FlexibleConjugateGradients
 from pmgp.core.iterative.solvers.lanczos import Estimated, log_determinant
 from pmgp.core.iterative.solvers.watching import Residual, tell, watched
 
 __all__ = [
     "ConjugateGradients",
     "Estimated",
-    "FlexibleConjugateGradients",
     "IndefiniteMatrixError",
     "NotConvergedError",
     "Preconditioner",

@@ -20,15 +20,7 @@ class IndefiniteMatrixError(ArithmeticError):
 
 
 class Preconditioner(Protocol):
-    """A positive definite matrix P that is close to the matrix of a system, and whose own systems are easier to solve.
-
-    Attributes
-    ----------
-    iterated : bool
-        Whether `solve` itself iterates to a tolerance, so that it is not exactly linear.
-    """
-
-    iterated: bool
+    """A positive definite matrix P that is close to the matrix of a system, and whose own systems are easy to solve."""
 
     def solve(self, x: np.ndarray) -> np.ndarray:
         """Return P^-1 x for columns: (n, k) -> (n, k)."""

@@ -10,7 +10,7 @@ not: the recursion's residual keeps falling when rounding, or tiles in single pr
 from __future__ import annotations
 
 from dataclasses import dataclass
-from typing import NamedTuple, Protocol
+from typing import NamedTuple
 
 import numpy as np
 
@@ -49,19 +49,6 @@ class Solution(NamedTuple):
     ratios: np.ndarray
 
 
-class Directions(Protocol):
-    """The directions of one pass, for the columns that have not converged."""
-
-    def following(self, residual: np.ndarray, z: np.ndarray) -> tuple[np.ndarray, np.ndarray]:
-        """Return the next directions, (n, k), and the coefficients beta of the previous ones, (k,)."""
-
-    def took(self, direction: np.ndarray, image: np.ndarray, curvature: np.ndarray) -> None:
-        """Keep the parts of p, C p and p'C p that later directions need."""
-
-    def keep(self, columns: np.ndarray) -> None:
-        """Keep only the given columns: (k,) array of bool."""
-
-
 class Conjugate:
     """p = z + beta p with beta = r'z / (old r'z), for a preconditioner that is the same in all iterations."""
 
@@ -76,9 +63,6 @@ class Conjugate:
         direction = z if self._last is None else z + ratio * self._last
         self._last, self._before = direction, now
         return direction, ratio
-
-    def took(self, direction: np.ndarray, image: np.ndarray, curvature: np.ndarray) -> None:
-        """Do nothing, since only the last direction is needed."""
 
     def keep(self, columns: np.ndarray) -> None:
         """Keep only the given columns."""
@@ -137,6 +121,8 @@ class ConjugateGradients:
         product : callable
             The product of C with columns.
         b : (n, k) array
+        preconditioner : Preconditioner
+            One whose solutions are linear: it does not iterate to a tolerance.
         units : float, or array that broadcasts to (n, k)
             The units in which residuals are measured.
         start : (n, k) array, optional
@@ -151,22 +137,11 @@ class ConjugateGradients:
         IndefiniteMatrixError
             If C or the preconditioner is not positive definite.
         ValueError
-            If b is not finite or not of shape (n, k), or for a preconditioner that iterates itself.
+            If b is not finite or not of shape (n, k).
         """
         _refuse_right_hand_side(b)
-        self._refuse(preconditioner)
         state = _Search(self, product, preconditioner, checked_by or product, b, np.broadcast_to(units, b.shape))
         return state.from_start(start)
-
-    def _refuse(self, preconditioner: Preconditioner) -> None:
-        if preconditioner.iterated:
-            raise ValueError(
-                f"a {type(preconditioner).__name__} preconditioner iterates itself, so that its solutions are not "
-                "exactly linear: use FlexibleConjugateGradients"
-            )
-
-    def _directions(self) -> Directions:
-        return Conjugate()
 
 
 def _refuse_right_hand_side(b: np.ndarray) -> None:
@@ -212,8 +187,7 @@ class _Search:
 
     def _one_pass(self, left: np.ndarray) -> _Pass:
         """Improve columns by one pass of the recursion, recompute their residuals, and return the pass."""
-        directions = self._solver._directions()
-        found = _Pass(self._product, self._preconditioner, directions, self._residual[:, left], self._units[:, left])
+        found = _Pass(self._product, self._preconditioner, self._residual[:, left], self._units[:, left])
         found.run(self._solver.tolerance, self._solver.cap - int(self._iterations[left].max()))
         self._x[:, left] += found.x
         self._iterations[left] += found.iterations
@@ -253,10 +227,8 @@ def _refuse_failure(solver: ConjugateGradients, norms: np.ndarray, before: np.nd
 class _Pass:
     """One recursion from x = 0, whose products leave out columns that have converged."""
 
-    def __init__(
-        self, product: Product, preconditioner: Preconditioner, directions: Directions, b: np.ndarray, units: np.ndarray
-    ) -> None:
-        self._product, self._preconditioner, self._directions = product, preconditioner, directions
+    def __init__(self, product: Product, preconditioner: Preconditioner, b: np.ndarray, units: np.ndarray) -> None:
+        self._product, self._preconditioner, self._directions = product, preconditioner, Conjugate()
         self._residual, self._units = b.copy(), units
         self.x = np.zeros(b.shape)
         self.iterations = np.zeros(b.shape[1], dtype=int)
@@ -286,7 +258,6 @@ class _Pass:
         curvature, slope = columnwise(direction, image), columnwise(direction, self._residual)
         refuse_indefinite(curvature, slope)
         step = slope / curvature
-        self._directions.took(direction, image, curvature)
         self.x[:, self._active] += step * direction
         self._residual = self._residual - step * image
         self.iterations[self._active] += 1

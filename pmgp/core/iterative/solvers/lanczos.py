@@ -32,7 +32,7 @@ def log_determinant(solution: Solution, preconditioner: Preconditioner) -> Estim
     `solution`: a solution of `ConjugateGradients` from zero with the same preconditioner, with a draw for each column.
     """
     if np.isnan(solution.ratios).all(axis=0).any():
-        raise ValueError("coefficients of the iterations are missing: solve with ConjugateGradients, without a start")
+        raise ValueError("coefficients of the iterations are missing: solve without a start")
     size = len(solution.x)
     # |u|^2 is independent of u's direction; replacing it with its expectation n keeps the mean and reduces the noise.
     terms = size * np.array([_first_log(*_coefficients(solution, k)) for k in range(solution.x.shape[1])])

@@ -7,7 +7,9 @@ from collections.abc import Callable, Sequence
 import numpy as np
 from scipy.linalg import cho_factor, cho_solve
 
-from pmgp.core.iterative.preconditioners.base import Kernel
+from pmgp.core.iterative.preconditioners import Kernel
+
+__all__ = ["BlockDiagonal", "block_jacobi", "consecutive"]
 
 
 class BlockDiagonal:
@@ -16,8 +18,6 @@ class BlockDiagonal:
     `slices`: rows of the blocks, which follow each other and cover all rows; `blocks`: the blocks, which are positive
     definite.
     """
-
-    iterated = False
 
     def __init__(self, slices: Sequence[slice], blocks: Sequence[np.ndarray]) -> None:
         self._slices = slices

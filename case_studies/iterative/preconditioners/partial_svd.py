@@ -8,8 +8,9 @@ from __future__ import annotations
 
 import numpy as np
 
-from pmgp.core.iterative.preconditioners.base import Kernel
-from pmgp.core.iterative.preconditioners.low_rank import Diagonal, LowRank
+from pmgp.core.iterative.preconditioners import Diagonal, Kernel, LowRank
+
+__all__ = ["partial_svd"]
 
 # The number of columns beyond the rank, as Halko et al. recommend.
 EXCESS = 10

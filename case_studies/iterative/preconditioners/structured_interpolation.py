@@ -10,9 +10,12 @@ from collections.abc import Sequence
 import numpy as np
 from scipy.linalg import cholesky
 
-from pmgp.core.iterative.preconditioners.base import INNER, refuse_log_determinant
-from pmgp.core.iterative.preconditioners.low_rank import JITTER, Diagonal
+from case_studies.iterative.preconditioners.inner import INNER, refuse_log_determinant
+from pmgp.core.iterative.preconditioners import Diagonal
+from pmgp.core.iterative.preconditioners.low_rank import JITTER
 from pmgp.core.iterative.solvers import ConjugateGradients
+
+__all__ = ["StructuredInterpolation"]
 
 
 class StructuredInterpolation:
@@ -24,8 +27,6 @@ class StructuredInterpolation:
     - `noise` (n,): positive numbers that are added to the diagonal
     - `solver`: the inner solver; its tolerance is relative to the norm of the right-hand side
     """
-
-    iterated = True
 
     def __init__(
         self, nearest: np.ndarray, factors: Sequence[np.ndarray], noise: np.ndarray, solver: ConjugateGradients = INNER

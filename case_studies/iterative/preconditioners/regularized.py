@@ -4,9 +4,11 @@ from __future__ import annotations
 
 import numpy as np
 
-from pmgp.core.iterative.preconditioners.base import INNER, Kernel, refuse_log_determinant
-from pmgp.core.iterative.preconditioners.low_rank import Identity
+from case_studies.iterative.preconditioners.inner import INNER, refuse_log_determinant
+from pmgp.core.iterative.preconditioners import Identity, Kernel
 from pmgp.core.iterative.solvers import ConjugateGradients
+
+__all__ = ["Regularized"]
 
 
 class Regularized:
@@ -18,8 +20,6 @@ class Regularized:
 
     `products`: number of products with K so far.
     """
-
-    iterated = True
 
     def __init__(self, kernel: Kernel, noise: np.ndarray, excess: float, solver: ConjugateGradients = INNER) -> None:
         self._kernel, self._solver = kernel, solver
