@@ -104,7 +104,7 @@ def test_a_kernel_that_has_no_tiles_is_refused():
     [
         ({"rank": 0}, "rank must be at least 1 and at most the number of points, 80, not 0"),
         ({"rank": 81}, "rank must be at least 1 and at most the number of points, 80, not 81"),
-        ({"probes": 1}, "probes must be a whole number of at least 2"),
+        ({"probes": 1}, "probes must be at least 2"),
         ({"tolerance": 0.0}, "tolerance must be positive"),
         ({"cap": 0}, "cap must be a whole number of at least 1"),
         ({"cap": 10.5}, "cap must be a whole number of at least 1, not 10.5"),
