@@ -10,7 +10,7 @@ __all__ = ["FULL", "SCALES", "Scale"]
 FULL = {"factor": 50, "linear": 20}
 """Problems of each size in experiment 1, and runs of each problem in experiment 2."""
 
-LARGEST = 150_000_000
+LARGEST = 400_000_000
 
 
 @dataclass(frozen=True)
@@ -33,7 +33,7 @@ class Scale:
         The share of the article's runs that are made.
     work : float
         Runs of the counts at one M take at most this many N^2 M in all, but there are at least three; and none where
-        three take 25 times as many, or the particles more than :data:`LARGEST` numbers.
+        three take 200 times as many, or the particles more than :data:`LARGEST` numbers.
     classes : tuple of int
         Problems of experiment 4.
     fewest, most : int
@@ -66,7 +66,7 @@ class Scale:
 
     def feasible(self, n: int, draws: int) -> bool:
         """Whether the counts run with this number of draws."""
-        return 3.0 * n * n * draws <= 25.0 * self.work and n * draws <= LARGEST
+        return 3.0 * n * n * draws <= 200.0 * self.work and n * draws <= LARGEST
 
 
 SCALES = {
