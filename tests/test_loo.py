@@ -10,13 +10,14 @@ import pymc as pm
 import pytest
 import xarray as xr
 from numpy.testing import assert_allclose, assert_array_equal
+from scipy.stats import poisson
 
 import pmgp
 from pmgp.core.approximations import ExpectationPropagation, Laplace
 from pmgp.core.estimators import ImportanceSampling
 from pmgp.core.gaussians import DensePrior, SiteApproximation
 from pmgp.core.importance import Terms, left_out, log_evidence_left_out
-from pmgp.core.likelihoods import BernoulliProbit
+from pmgp.core.likelihoods import BernoulliProbit, LogGaussianCox
 from pmgp.core.likelihoods.shared_sites import SharedSites, SharingLikelihood
 from pmgp.interface.importance.loo import _observed
 from pmgp.interface.model.latent_gaussian import ModelError
@@ -168,6 +169,19 @@ def test_they_are_unbiased_where_a_value_has_several_observations(shared_sites):
     assert distance(relative_estimates(*shared_sites)) < 4.0
 
 
+def test_they_are_unbiased_where_terms_are_huge_at_moved_values():
+    """With a wide prior a moved value may give a count of zero a log-density of -1e17, beside which others vanish."""
+    y, deviation = np.array([0, 0, 2, 40]), 20.0
+    q = ExpectationPropagation().fit(
+        DensePrior(np.zeros(4), np.asfortranarray(deviation**2 * np.eye(4))).factorized(), LogGaussianCox(y)
+    )
+    nodes = np.linspace(-8.0 * deviation, 8.0 * deviation, 200_001)
+    prior = np.exp(-0.5 * np.square(nodes / deviation)) / (deviation * np.sqrt(2.0 * np.pi))
+    densities = np.exp(poisson.logpmf(y[:, None], np.exp(np.minimum(nodes, 300.0))))
+    evidence = np.log((densities * prior).sum(axis=1) * (nodes[1] - nodes[0]))
+    assert distance(relative_estimates(q, LogGaussianCox(y), evidence.sum() - evidence, repeats=300)) < 4.0
+
+
 def test_a_whole_site_in_place_of_an_observation_fails(shared_sites):
     """The broken twin: all observations of the value are left out together."""
     q, likelihood, truths = shared_sites
@@ -225,6 +239,26 @@ def test_observations_of_one_latent_value_are_left_out_one_by_one():
     complete = normal(y, marginal)
     expected = [complete - normal(y[k], marginal[np.ix_(k, k)]) for k in (np.delete(np.arange(4), j) for j in range(4))]
     assert_allclose(found.elpd_i, expected, atol=0.05)
+
+
+def test_an_observation_that_knows_more_than_others_of_its_value_takes_more_with_it():
+    """Two measurements at one place, one of which is fifty times as precise: an equal share would be far too small."""
+    index, noise, y = np.array([0, 0, 1, 2]), np.array([0.02, 1.0, 1.0, 1.0]), np.array([0.5, -0.2, 0.4, 1.0])
+    covariance, selection = 0.3 * np.eye(3) + 0.7, np.eye(3)[np.array([0, 0, 1, 2])]
+    with pm.Model() as model:
+        scale = pm.LogNormal("scale", 0.0, 0.5)
+        f = pm.MvNormal("f", np.zeros(3), cov=covariance)
+        pm.Normal("y", f[index], scale * noise, observed=y)
+    rng, draws, scales = np.random.default_rng(0), [], 1.0 + 0.01 * np.random.default_rng(1).uniform(size=200)
+    for one in scales:
+        weighted = selection.T / (one * noise) ** 2
+        posterior = np.linalg.inv(np.linalg.inv(covariance) + weighted @ selection)
+        draws.append(rng.multivariate_normal(posterior @ weighted @ y, posterior))
+    found = pmgp.loo(chain_of(model, scale=scales, f=np.array(draws)), model=model, **SETTINGS)
+    marginal = selection @ covariance @ selection.T + np.diag(np.square(1.005 * noise))
+    complete = normal(y, marginal)
+    expected = [complete - normal(y[k], marginal[np.ix_(k, k)]) for k in (np.delete(np.arange(4), j) for j in range(4))]
+    assert_allclose(found.elpd_i, expected, atol=0.02)
 
 
 def test_models_with_other_groups_have_the_same_observations():

@@ -9,6 +9,7 @@ singular vectors of K as they are returned.
 from __future__ import annotations
 
 from collections.abc import Callable, Iterator
+from dataclasses import replace
 from functools import partial
 from itertools import product
 from typing import Any
@@ -19,14 +20,18 @@ from sklearn.utils.extmath import randomized_svd
 
 from case_studies.iterative import results, study
 from case_studies.iterative.preconditioners import BlockDiagonal, Regularized, consecutive
-from case_studies.iterative.study import SCALES, Cell, Problem
+from case_studies.iterative.study import SCALES, Cell, Problem, Scale
+from case_studies.tools import data
 from case_studies.tools.provenance import provenance
 from case_studies.tools.sensitivity import write
 from pmgp.core.iterative.preconditioners import LowRank
 from pmgp.core.iterative.solvers import ConjugateGradients, Preconditioner
 
-__all__ = ["lines"]
+__all__ = ["CAP", "LARGER", "lines", "on_larger_data"]
 
+LARGER = "powerplant"
+CAP = 5000
+"""Iterations at most with singular vectors of the larger data set, where the authors' have not converged in 15,000."""
 TOLERANCES = (0.1, 0.6)
 """Tolerance of the inner systems, relative to their right-hand sides."""
 JITTER = 1e-6
@@ -84,6 +89,23 @@ def singular_vectors(problem: Problem) -> TwoSided:
 
 def lines() -> Iterator[dict[str, Any]]:
     """Products with K, those of the inner systems included."""
+    yield from _on_concrete()
+    if data.available(LARGER):
+        yield from on_larger_data()
+
+
+def on_larger_data() -> Iterator[dict[str, Any]]:
+    """Iterations with the authors' matrices on a data set of which K takes hundreds of megabytes."""
+    for noise, exponent in product((-4, -6), (1, 2)):
+        yield _line(Cell("Nystrom", noise, exponent, LARGER), "general eigenvectors", 0, general_eigenvectors)
+        for name in ("FITC", "PITC"):
+            yield _line(Cell(name, noise, exponent, LARGER), "jitter", 0, partial(with_jitter, name))
+    for noise, exponent in ((-4, -3), (-4, -2), (-4, -1), (-6, -3), (-6, -2)):
+        cell = Cell("SVD", noise, exponent, LARGER)
+        yield _line(cell, "singular vectors", 0, singular_vectors, replace(SCALES["paper"], cap=CAP))
+
+
+def _on_concrete() -> Iterator[dict[str, Any]]:
     for exponent, tolerance in product(study.EXPONENTS, TOLERANCES):
         yield _line(Cell("regularized", -2, exponent), f"to {tolerance:g}", 0, partial(loose, tolerance))
     repetitions = range(SCALES["paper"].repetitions)
@@ -95,8 +117,10 @@ def lines() -> Iterator[dict[str, Any]]:
             yield _line(Cell(name, -6, 2), "jitter", repetition, partial(with_jitter, name))
 
 
-def _line(cell: Cell, way: str, repetition: int, made: Callable[[Problem], Preconditioner]) -> dict[str, Any]:
-    found = study.iterations(SCALES["paper"], cell, repetition, made)
+def _line(
+    cell: Cell, way: str, repetition: int, made: Callable[[Problem], Preconditioner], scale: Scale = SCALES["paper"]
+) -> dict[str, Any]:
+    found = study.iterations(scale, cell, repetition, made)
     line = cell._asdict() | {"way": way, "repetition": repetition, "iterations": found}
     print(*line.values(), flush=True)
     return line | provenance()

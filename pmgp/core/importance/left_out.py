@@ -6,6 +6,9 @@ observation. The other values have the same distribution given f_i as in q. So q
 approximates p(f|y, theta). A draw from q becomes a draw from q_-j by a shift of f_i, which the other values follow:
 f' = f + Sigma_i / v_i (f'_i - f_i), with f'_i = c_j + (s_j / v_i)^(1/2) (f_i - mu_i). So the particles of an estimate
 of p(y|theta) also give an unbiased estimate of each p(y_-j|theta).
+
+Several observations of a value have shares in proportion to the curvature of their terms over q's deviation. Those that
+hardly matter are left out without a shift: at most 1 / `SMALL` observations of a value can take out more than that.
 """
 
 from __future__ import annotations
@@ -16,11 +19,14 @@ from typing import NamedTuple
 import numpy as np
 from scipy.special import logsumexp
 
-from pmgp.core.approximations.moment_matching import cavities
+from pmgp.core.approximations.moment_matching import Cavities, cavities
 from pmgp.core.gaussians import Posterior
 
 # Size of an array of moved particles that fits the cache.
 BLOCK = 100_000
+# An observation is left out without a shift if its share of the precision, times the variance, is at most this, and so
+# is the variance of its term's linear part.
+SMALL = 0.05
 
 
 class Terms(NamedTuple):
@@ -34,19 +40,12 @@ class Terms(NamedTuple):
     where: np.ndarray
 
 
-class _Moves(NamedTuple):
-    """Where draws of one value of f are moved if one of its observations is left out.
-
-    - `mean`, `variance` (n,): those of q's marginals
-    - `left_mean`, `left_variance` (n,): those of q_-j
-    - `slopes` (n, n): how the other values follow
-    """
+class _Left(NamedTuple):
+    """The marginal of f_i in q_-j: `mean` and `variance`, and whether it differs much from that in q, (J,) each."""
 
     mean: np.ndarray
     variance: np.ndarray
-    left_mean: np.ndarray
-    left_variance: np.ndarray
-    slopes: np.ndarray
+    differs: np.ndarray
 
 
 def log_evidence_left_out(q: Posterior, terms: Terms, particles: np.ndarray) -> np.ndarray | None:
@@ -56,61 +55,83 @@ def log_evidence_left_out(q: Posterior, terms: Terms, particles: np.ndarray) -> 
 
     Returns None where K turns out to be indefinite.
     """
-    moves = _moves(q, np.bincount(terms.where, minlength=q.size))
-    if moves is None:
-        return None
-    found = np.empty(len(terms.where))
-    sites = np.unique(terms.where)
-    each = max(1, BLOCK // (len(particles) * max(q.size, len(found))))
-    for start in range(0, len(sites), each):
-        _of_sites(q, terms, particles, moves, sites[start : start + each], found)
-    return found
-
-
-def _moves(q: Posterior, observations: np.ndarray) -> _Moves | None:
-    """Return the moves, given the number of observations of each value."""
     cavity = cavities(q)
     if cavity is None:
         return None
-    variance = cavity.marginal_variance
-    share = 1.0 / np.maximum(observations, 1)
-    precision = 1.0 / variance - share * q.precision
-    mean = (q.mean / variance - share * q.linear) / precision
-    # The cavity of a whole site is the approximation's own, which may differ from this by rounding.
-    whole = observations <= 1
-    left_mean, left_variance = np.where(whole, cavity.mean, mean), np.where(whole, cavity.variance, 1.0 / precision)
-    return _Moves(q.mean, variance, left_mean, left_variance, q.regressions(variance))
+    left = _left(q, terms, cavity)
+    slopes = q.regressions(cavity.marginal_variance)
+    found = _unmoved(q, terms, particles)
+    moved = np.flatnonzero(left.differs)
+    each = max(1, BLOCK // (len(particles) * max(q.size, len(found))))
+    for start in range(0, len(moved), each):
+        here = moved[start : start + each]
+        found[here] = _moved(q, terms, particles, cavity.marginal_variance, slopes, left, here)
+    return found
 
 
-def _of_sites(
-    q: Posterior, terms: Terms, particles: np.ndarray, moves: _Moves, sites: np.ndarray, found: np.ndarray
-) -> None:
-    """Write the estimates for the observations of some values of f into `found`."""
-    mean, variance = moves.mean[sites, None], moves.variance[sites, None]
-    scale = np.sqrt(moves.left_variance[sites, None] / variance)
+def _left(q: Posterior, terms: Terms, cavity: Cavities) -> _Left:
+    """Return what is left of q's marginals without each observation's share of its site."""
+    where, variance = terms.where, cavity.marginal_variance
+    deviation = np.sqrt(variance)
+    with np.errstate(all="ignore"):
+        low, middle, high = terms.log_density(q.mean + deviation * np.array([[-1.0], [0.0], [1.0]]))
+        slope = (high - low) / (2.0 * deviation[where])
+        curvature = np.maximum((2.0 * middle - high - low) / variance[where], 0.0)
+    slopes, curvatures = (np.bincount(where, each, q.size)[where] for each in (slope, curvature))
+    # Where the shares are not known, the whole site is taken out.
+    known = np.isfinite(slopes) & np.isfinite(curvatures) & (curvatures > 0.0)
+    share = np.divide(curvature, curvatures, out=np.ones(len(where)), where=known)
+    own = np.where(known, slope - share * slopes, 0.0)
+    mean, variance, precision, linear = (each[where] for each in (q.mean, variance, q.precision, q.linear))
+    left_precision = 1.0 / variance - share * precision
+    left_mean = (mean / variance - share * linear - own) / left_precision
+    # The cavity is the approximation's own, which may differ from this by rounding.
+    whole = share == 1.0
+    differs = whole | (share * precision * variance > SMALL) | ~(np.square(slope) * variance <= SMALL)
+    return _Left(
+        np.where(whole, cavity.mean[where], left_mean),
+        np.where(whole, cavity.variance[where], 1.0 / left_precision),
+        differs,
+    )
+
+
+def _unmoved(q: Posterior, terms: Terms, particles: np.ndarray) -> np.ndarray:
+    """Return the estimates for all observations with q in place of q_-j: (J,)."""
+    densities = terms.log_density(particles)
+    none = np.zeros((len(particles), 1))
+    # Sums of the terms before and after each: a difference of sums would lose what is small beside the own term.
+    before = np.cumsum(np.hstack([none, densities[:, :-1]]), axis=1)
+    after = np.cumsum(np.hstack([none, densities[:, :0:-1]]), axis=1)[:, ::-1]
+    ratios = q.log_normalizer - particles @ q.linear + 0.5 * np.square(particles) @ q.precision
+    return _log_mean(before + after + ratios[:, None], axis=0)
+
+
+def _moved(
+    q: Posterior,
+    terms: Terms,
+    particles: np.ndarray,
+    variances: np.ndarray,
+    slopes: np.ndarray,
+    left: _Left,
+    here: np.ndarray,
+) -> np.ndarray:
+    """Return the estimates for some observations, with draws that are moved: (len(here),)."""
+    sites = terms.where[here]
+    mean, variance = q.mean[sites, None], variances[sites, None]
+    scale = np.sqrt(left.variance[here, None] / variance)
     own = particles[:, sites].T
-    moved = moves.left_mean[sites, None] + scale * (own - mean)
-    f = particles + (moved - own)[:, :, None] * moves.slopes[sites, None, :]
+    moved = left.mean[here, None] + scale * (own - mean)
+    f = particles + (moved - own)[:, :, None] * slopes[sites, None, :]
+    densities = terms.log_density(f.reshape(-1, q.size)).reshape(*f.shape[:2], -1)
+    # Leave out the density of the observation itself, which may be minus infinity.
+    densities[np.arange(len(here)), :, here] = 0.0
+    log_ratios = q.log_normalizer + densities.sum(axis=2) - f @ q.linear + 0.5 * np.square(f) @ q.precision
     # N(f'_i|mu_i, v_i) / N(f'_i|c_j, s_j), which is q over q_-j.
     exchanged = np.log(scale) - 0.5 * np.square(moved - mean) / variance + 0.5 * np.square(own - mean) / variance
-    log_ratios = q.log_normalizer - f @ q.linear + 0.5 * np.square(f) @ q.precision + exchanged
-    densities = terms.log_density(f.reshape(-1, q.size)).reshape(*f.shape[:2], -1)
-    place = np.full(q.size, -1)
-    place[sites] = np.arange(len(sites))
-    here = np.flatnonzero(place[terms.where] >= 0)
-    at = place[terms.where[here]]
-    log_weights = _without_each(densities, at, here) + log_ratios[at]
+    return _log_mean(log_ratios + exchanged, axis=1)
+
+
+def _log_mean(log_weights: np.ndarray, axis: int) -> np.ndarray:
+    """Return the logs of means of weights, which are zero where their logs are not known."""
     log_weights = np.where(np.isnan(log_weights), -np.inf, log_weights)
-    found[here] = logsumexp(log_weights, axis=1) - np.log(len(particles))
-
-
-def _without_each(densities: np.ndarray, at: np.ndarray, here: np.ndarray) -> np.ndarray:
-    """Return sums over all observations but one, (len(here), draws), some of which may be minus infinity.
-
-    `densities` (sites, draws, J); `here`: the observations that are left out; `at`: their places along the first axis.
-    """
-    impossible = np.isneginf(densities)
-    possible = np.where(impossible, 0.0, densities)
-    sums = possible.sum(axis=2)[at] - possible[at, :, here]
-    others = impossible.sum(axis=2)[at] - impossible[at, :, here]
-    return np.where(others > 0, -np.inf, sums)
+    return logsumexp(log_weights, axis=axis) - np.log(log_weights.shape[axis])
