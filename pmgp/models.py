@@ -7,6 +7,7 @@ and variance, and a probit or logit likelihood. All are plain PyMC, so that you 
 from __future__ import annotations
 
 from collections.abc import Sequence
+from contextlib import suppress
 from itertools import pairwise
 from typing import Any
 
@@ -495,8 +496,11 @@ def _whole_numbers(y: NDArray[Any]) -> NDArray[np.int64]:
 def _observations(values: ArrayLike, n: int, what: str) -> NDArray[Any]:
     """Return one value for each row, with missing ones masked: those that are masked, NaN or `pandas.NA`."""
     found = _column(without_na(values), n, what)
+    if found.dtype.kind == "O":
+        with suppress(TypeError, ValueError):
+            found = found.astype(float)
     if found.dtype.kind == "f" and np.isnan(found).any():
-        found = np.ma.masked_invalid(found)
+        found = np.ma.masked_array(found, np.isnan(found) | np.ma.getmaskarray(found))
     if np.ma.getmaskarray(found).all():
         raise ValueError(f"all {n} {what}s are missing")
     return found

@@ -544,6 +544,8 @@ def test_columns_of_other_inputs_have_the_names_of_those_that_the_scale_was_lear
     np.testing.assert_array_equal(standardizer.transform(train.to_numpy()), [[-1, -1], [1, 1]])
     with pytest.raises(DatasetError, match="columns rain, temperature, but the training part had temperature, rain"):
         standardizer.transform(train[["rain", "temperature"]])
+    # Numbers of columns are no names.
+    assert Standardizer.fit(pd.DataFrame(train.to_numpy())).transform(train).shape == (2, 2)
 
 
 @pytest.mark.parametrize("number", [21, 40])

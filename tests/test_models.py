@@ -162,14 +162,20 @@ MISSING = [True, False, None, True, False, True, False, True]
         pd.Series(MISSING, dtype="boolean"),
         pd.Series(MISSING, dtype="Int64"),
         np.array(MISSING, dtype=float),
+        np.array(MISSING, dtype=object),
         np.ma.masked_array([one is not False for one in MISSING], [one is None for one in MISSING]),
     ],
-    ids=["boolean", "integer", "nan", "masked"],
+    ids=["boolean", "integer", "nan", "object", "masked"],
 )
 def test_missing_labels_may_be_masked_or_not_a_number(data, labels):
     model = classifier(data[0], labels)
     assert model["y_unobserved"].eval({}, mode=INTERPRETED).shape == (1,)
     np.testing.assert_array_equal(model.rvs_to_values[model["y_observed"]].data, [1, 0, 1, 0, 1, 0, 1])
+
+
+def test_infinity_is_not_missing(data):
+    with pytest.raises(ValueError, match="counts must be whole numbers"):
+        count_regression(data[0], [0, np.nan, np.inf, 1, 0, 2, 1, 0])
 
 
 def test_missing_inputs_of_pandas_are_refused_by_their_row(data):
@@ -205,6 +211,15 @@ def test_predicted_categories_have_their_names(data):
     )
     found = pmgp.predict(idata, X[:2], model=model, progressbar=False)
     assert list(found["category"].values) == ["low", "medium", "high"]
+
+
+def test_predicted_classes_have_their_names(data):
+    X, _ = data
+    model = multiclass_classifier(X, np.arange(N) % 3, ["ash", "elm", "oak"])
+    draws = {"lengthscale": np.ones((1, 2)), "variance": np.ones((1, 2)), "f": np.zeros((1, 2, 3, N))}
+    idata = xr.DataTree.from_dict({"posterior": az.dict_to_dataset(draws)})
+    found = pmgp.predict(idata, X[:2], model=model, progressbar=False)
+    assert list(found["category"].values) == ["ash", "elm", "oak"]
 
 
 def test_masked_counts_are_missing(data):

@@ -430,6 +430,12 @@ def unknown_mean(f):
     pm.Truncated("y", pm.Poisson.dist(pm.math.exp(f)), upper=99, observed=COUNTS)
 
 
+def truncated_integers(f):
+    """Some are negative before, so that the mean is not E[Y] / P(Y > 0)."""
+    upper = pm.math.switch(f > 0.0, 3, 4)
+    pm.Truncated("y", pm.DiscreteUniform.dist(-3, upper), lower=1, observed=np.ones(N, int))
+
+
 def weighted(f):
     pm.Normal("y", pm.math.dot(np.ones((3, N)), f), 1.0, observed=np.zeros(3))
 
@@ -477,6 +483,8 @@ REASONS = {
     inputs_elsewhere: "inputs 'X' are used for observations in another order",
     unnamed: r"array of shape \(6,\).*wrap it in pm\.Data\('NAME', \.\.\.\)",
     named: r"'trials' has a value for each observation: pass its values at the new points, at=\{'trials': \.\.\.\}",
+    truncated_integers: "PyMC does not know its mean",
+    truncated_integers: "PyMC does not know its mean",
     unknown_mean: "PyMC does not know its mean",
     weighted: "several elements of 'f'",
     weighted_by_data: "several elements of 'f'",

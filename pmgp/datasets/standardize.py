@@ -101,8 +101,9 @@ class Standardizer:
 
 
 def _names(X: ArrayLike) -> tuple[str, ...]:
-    """Return the names of a DataFrame's columns; none of an array."""
-    return tuple(str(name) for name in getattr(X, "columns", ()))
+    """Return the names of a DataFrame's columns; none of an array, or if they are numbers."""
+    names = tuple(getattr(X, "columns", ()))
+    return names if all(isinstance(name, str) for name in names) else ()
 
 
 def _refuse_extremes(X: NDArray[np.float64], places: NDArray[np.intp]) -> None:

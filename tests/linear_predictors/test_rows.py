@@ -530,6 +530,10 @@ MIXED = {
         ),
         lambda rate: (rate + 5.0) / (rate + 1.0),
     ),
+    "constant components": (
+        lambda name, eta: pm.Mixture(name, weights_of(eta), pm.Poisson.dist([1.0, 5.0]), observed=[0, 1]),
+        lambda rate: (rate + 5.0) / (rate + 1.0),
+    ),
     "mixture": (
         lambda name, eta: pm.NormalMixture(name, [0.25, 0.75], pt.stack([eta, 2.0 * eta], axis=-1), observed=[0, 1]),
         lambda rate: 1.75 * np.log(rate),

@@ -11,9 +11,18 @@ from pymc.exceptions import UndefinedMomentException
 from pymc.logprob.basic import logp
 from pymc.pytensorf import constant_fold
 from pytensor.graph.basic import Variable
-from pytensor.tensor.random.basic import StudentTRV
-from pytensor.tensor.type import discrete_dtypes
+from pytensor.tensor.random.basic import (
+    BetaBinomialRV,
+    BinomialRV,
+    GeometricRV,
+    NegBinomialRV,
+    PoissonRV,
+    StudentTRV,
+)
 from pytensor.tensor.variable import TensorVariable
+
+COUNTS = (BetaBinomialRV, BinomialRV, GeometricRV, NegBinomialRV, PoissonRV)
+"""Distributions of whole numbers from zero on."""
 
 
 def conditional_mean(rv: TensorVariable) -> TensorVariable:
@@ -44,7 +53,7 @@ def _without_zero(rv: TensorVariable) -> TensorVariable:
     limits = constant_fold([lower, upper], raise_not_constant=False)
     counts = base_of(rv)
     known = not any(isinstance(limit, Variable) for limit in limits)
-    if counts.dtype not in discrete_dtypes or not known or np.any(limits[0] != 1) or np.any(limits[1] != np.inf):
+    if not isinstance(counts.owner.op, COUNTS) or not known or np.any(limits[0] != 1) or np.any(limits[1] != np.inf):
         return mean(rv)
     return conditional_mean(counts) / -pt.expm1(logp(counts, 0))
 

@@ -14,7 +14,7 @@ from pmgp.interface.model.inducing_process import inducing_process
 from pmgp.interface.model.latent_variable import have_rows
 from pmgp.interface.prediction.averages import parts_of
 from pmgp.interface.prediction.covariates import check_order
-from pmgp.interface.prediction.predictor_rows import predict_rows, refuse_inputs
+from pmgp.interface.prediction.predictor_rows import category_names, predict_rows, refuse_inputs
 from pmgp.interface.prediction.responses import Expectation, expectations_of
 from pmgp.interface.prediction.setting import PredictionTask, find_predicted, observed_below, prepare
 
@@ -77,7 +77,7 @@ def predict(
           accurate where ``probability`` rounds to 1;
         - ``probabilities`` of its categories, over ``point`` and ``category``, if it is categorical or ordinal, and
           also the expected label ``mean`` for `OrdinalProbit`; the categories have the coordinates of the model's
-          dimension ``category`` or ``class``, if it has one of their number, and otherwise numbers from 0;
+          dimension ``category``, or of the rows of f, if there is one of their number, and otherwise numbers from 0;
         - the expected observation ``mean`` otherwise.
 
         They are computed in closed form for a probit link, and otherwise by quadrature. If the variable depends on more
@@ -166,7 +166,7 @@ def predict(
     }
     averages = _averages(setting, expectations, block_size, progressbar)
     labels = None if setting.rows.single else setting.rows.labels(setting.points.model)
-    return _dataset(setting.points.model, averages, len(setting.draws.theta), labels)
+    return _dataset(setting, averages, labels)
 
 
 def _of_observations(setting: PredictionTask, block_size: int | None, progressbar: bool) -> xr.Dataset:
@@ -181,7 +181,7 @@ def _of_observations(setting: PredictionTask, block_size: int | None, progressba
     averages = _averages(setting, {"noise": noise}, block_size, progressbar)
     added, (mean,), (variance,) = averages.pop("noise"), averages["latent_mean"], averages["latent_variance"]
     averages = {"mean": mean, "variance": variance + added, **averages}
-    found = _dataset(setting.points.model, averages, len(setting.draws.theta), None)
+    found = _dataset(setting, averages, None)
     return found.assign_attrs(solved=setting.processes.solved)
 
 
@@ -225,7 +225,7 @@ def _sums(
     return sums
 
 
-def _dataset(model: pm.Model, averages: dict[str, np.ndarray], draws: int, processes: list[str] | None) -> xr.Dataset:
+def _dataset(setting: PredictionTask, averages: dict[str, np.ndarray], processes: list[str] | None) -> xr.Dataset:
     variables: dict[str, Any] = {}
     coordinates: dict[str, Any] = {"point": np.arange(averages["latent_mean"].shape[-1])}
     for name in (name for name in averages if name not in LATENT):
@@ -233,15 +233,9 @@ def _dataset(model: pm.Model, averages: dict[str, np.ndarray], draws: int, proce
         category = name.replace("probabilities", "category")
         variables[name] = (("point", category)[: values.ndim], values)
         if values.ndim == 2:
-            coordinates[category] = _categories(model, values.shape[1])
+            coordinates[category] = category_names(setting.points.model, setting.rows.variables, values.shape[1])
     for name in ("latent_mean", "latent_variance"):
         variables[name] = ("point", averages[name][0]) if processes is None else (("process", "point"), averages[name])
     if processes is not None:
         coordinates["process"] = processes
-    return xr.Dataset(variables, coords=coordinates, attrs={"draws": draws})
-
-
-def _categories(model: pm.Model, number: int) -> list[Any]:
-    """Return the names of the categories of which the model's coordinates tell, or numbers."""
-    known = (list(model.coords.get(dimension) or ()) for dimension in ("category", "class"))
-    return next((names for names in known if len(names) == number), list(range(number)))
+    return xr.Dataset(variables, coords=coordinates, attrs={"draws": len(setting.draws.theta)})

@@ -7,6 +7,7 @@ predictors are normal: later elements have their prior's distribution, given the
 from __future__ import annotations
 
 import warnings
+from collections.abc import Sequence
 from functools import cached_property
 from typing import Any, NamedTuple
 
@@ -65,7 +66,7 @@ def predict_rows(
         means, variances = (np.array(each) for each in zip(*moments, strict=True))
         found[f"{prefix}latent_mean"] = means.mean(axis=0)
         found[f"{prefix}latent_variance"] = variances.mean(axis=0) + means.var(axis=0)
-    return _dataset(found, list(observed), len(thetas))
+    return _dataset(model, found, list(observed), len(thetas))
 
 
 def sample_rows(
@@ -144,9 +145,11 @@ def _new_draw(observed: TensorVariable) -> TensorVariable:
     parameters = [_new_draw(one) if one.name is None and _can_be_drawn(one) else one for one in _parameters(observed)]
     if isinstance(node.op, RandomVariable):
         return node.op.make_node(pt.random.shared_rng(seed=None), NoneConst, *parameters).outputs[1]
-    if isinstance(node.op, MixtureRV) and node.op.ndim_supp == 0 and len(parameters) > 2:
+    if isinstance(node.op, MixtureRV) and node.op.ndim_supp == 0:
         weights, *components = parameters
-        return node.op.rv_op(*parameters, size=pt.broadcast_shape(weights[..., 0], *components))
+        # One distribution has its components along its last axis.
+        one_each = components if len(components) > 1 else [components[0][..., 0]]
+        return node.op.rv_op(*parameters, size=pt.broadcast_shape(weights[..., 0], *one_each))
     return node.op.rv_op(*parameters)
 
 
@@ -387,13 +390,26 @@ class PredictorRows:
         return deviation
 
 
-def _dataset(found: dict[str, np.ndarray], observed: list[str], draws: int) -> xr.Dataset:
-    points, variables = _Points(observed), {}
+def category_names(model: pm.Model, latents: list[TensorVariable], number: int) -> list[Any]:
+    """Return names of categories, or numbers: coordinates of `category`, or of the rows of latent vectors."""
+    dims: list[Sequence[Any]] = [model.named_vars_to_dims.get(str(latent.name)) or () for latent in latents]
+    for dimension in ("category", *(each[0] for each in dims if len(each) == 2)):
+        names = list(model.coords.get(str(dimension)) or ())
+        if len(names) == number:
+            return names
+    return list(range(number))
+
+
+def _dataset(model: pm.Model, found: dict[str, np.ndarray], observed: list[str], draws: int) -> xr.Dataset:
+    points, variables, names = _Points(observed), {}, {}
     # The latent values come first: with one for each observation, these have their dimension.
     for name in sorted(found, key=lambda name: "latent_" not in name):
         values = found[name]
         core = name.endswith("probabilities")
         flat = values.reshape(-1, values.shape[-1]) if core else values.ravel()
-        dims = points.of(name, len(flat)), name.replace("probabilities", "category")
-        variables[name] = (dims[: flat.ndim], flat)
-    return xr.Dataset({name: variables[name] for name in found}, coords=points.numbers, attrs={"draws": draws})
+        category = name.replace("probabilities", "category")
+        variables[name] = ((points.of(name, len(flat)), category)[: flat.ndim], flat)
+        if core:
+            names[category] = category_names(model, [], flat.shape[-1])
+    coords = points.numbers | names
+    return xr.Dataset({name: variables[name] for name in found}, coords=coords, attrs={"draws": draws})
