@@ -484,7 +484,6 @@ REASONS = {
     unnamed: r"array of shape \(6,\).*wrap it in pm\.Data\('NAME', \.\.\.\)",
     named: r"'trials' has a value for each observation: pass its values at the new points, at=\{'trials': \.\.\.\}",
     truncated_integers: "PyMC does not know its mean",
-    truncated_integers: "PyMC does not know its mean",
     unknown_mean: "PyMC does not know its mean",
     weighted: "several elements of 'f'",
     weighted_by_data: "several elements of 'f'",
