@@ -1,4 +1,4 @@
-"""How large the study is: quick, or as much of the article's as one core does in three hours."""
+"""How large the study is: quick, or as much of the article's as one core does in two hours."""
 
 from __future__ import annotations
 
