@@ -27,14 +27,14 @@ SCORES = {"error": "error", "nll": "negative log density"}
 
 
 def figure_1(table: pd.DataFrame) -> Figure:
-    """Iterations by length-scale: a panel for each data set and variance of the noise that has been run.
+    """Iterations by length-scale: a panel for each data set, number of rows and variance of the noise.
 
     `table`: lines of the study, with the authors' iterations as a column, if they are to be shown.
     """
     panels = [
-        (f"{name}, {own['n'].max():,} rows, noise variance 1e{log_noise}", own)
+        (f"{name}, {size:,} rows, noise variance 1e{log_noise}", own)
         for name in ROWS
-        for log_noise, own in sorted(table[table["data"] == name].groupby("log_noise"), reverse=True)
+        for (size, log_noise), own in sorted(table[table["data"] == name].groupby(["n", "log_noise"]), reverse=True)
     ]
     rows, columns = -(-len(panels) // 3), min(len(panels), 3)
     size = (1.8 + 3.4 * columns, 3.1 * rows)

@@ -267,7 +267,9 @@ def _iterations() -> Entry:
 
 def _of_fewer_rows(lines: pd.DataFrame, article: pd.Series) -> list[str]:
     """Return the results for data sets with fewer rows than the article has."""
-    fewer = lines.drop(results.whole(lines).index)
+    whole = results.whole(lines)
+    fewer = lines.drop(whole.index).set_index(KEY)
+    fewer = fewer[~fewer.index.isin(whole.set_index(KEY).index)].reset_index()
     found = []
     for name, own in fewer.groupby("data"):
         ratio = (own.set_index(KEY)["iterations"] - 1.0) / article

@@ -58,10 +58,9 @@ def paths() -> list[Path]:
 
 
 def stored() -> pd.DataFrame:
-    """The committed lines, each cell at the largest scale at which it has been run."""
-    return (
-        pd.concat([table_of(path).read() for path in paths()]).drop_duplicates(KEY, keep="last").reset_index(drop=True)
-    )
+    """The committed lines, each cell with a number of rows at the largest scale at which it has been run."""
+    lines = pd.concat([table_of(path).read() for path in paths()])
+    return lines.drop_duplicates([*KEY, "n"], keep="last").reset_index(drop=True)
 
 
 def whole(lines: pd.DataFrame) -> pd.DataFrame:
