@@ -390,7 +390,14 @@ _PARAMETERS = {
 
 
 def priors(model: pm.Model) -> dict[str, str]:
-    """Describe the priors of the hyper-parameters of one of these models, such as "gamma, shape 1, scale 1.41"."""
+    """Describe the priors of the hyper-parameters of one of these models, such as "gamma, shape 1, scale 1.41".
+
+    Examples
+    --------
+    >>> import pmgp
+    >>> pmgp.models.priors(pmgp.models.classifier([[0.0], [1.0]], [0, 1]))
+    {'lengthscale': 'gamma, shape 1, scale 1', 'variance': 'gamma, shape 1.1, scale 10'}
+    """
     described = {}
     for variable in model.free_RVs:
         operation = variable.owner.op

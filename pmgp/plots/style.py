@@ -29,7 +29,16 @@ _SETTINGS: dict[str, Any] = {
 
 
 def style() -> AbstractContextManager[None]:
-    """Return a context in which new figures have the shared look; settings outside it do not change."""
+    """Return a context in which new figures have the shared look; settings outside it do not change.
+
+    Examples
+    --------
+    >>> import matplotlib.pyplot as plt, pmgp
+    >>> with pmgp.plots.style.style():
+    ...     figure, axes = plt.subplots()
+    >>> axes.xaxis.label.get_size()
+    11.0
+    """
     # Resolve the backend now: leaving the context would undo that, and a notebook's interactive mode with it.
     matplotlib.get_backend()
     return plt.style.context(["arviz-variat", _SETTINGS])

@@ -30,6 +30,13 @@ class AbstentionCurve(NamedTuple):
 
     Both are vectors of the same length. They have no entry where the score does not exist: if nothing is predicted, or
     for AUC if only one class is left.
+
+    Examples
+    --------
+    >>> import pmgp
+    >>> curve = pmgp.scores.abstention_curve([0, 1, 1, 0], [0.1, 0.9, 0.6, 0.6])
+    >>> round(curve.area, 3)
+    0.875
     """
 
     abstention: NDArray[np.float64]

@@ -31,7 +31,20 @@ REPORT = "pmgp_report"
 
 
 class NoDrawsError(SamplingError):
-    """A run was interrupted before its first draw after tuning."""
+    """A run was interrupted before its first draw after tuning.
+
+    Examples
+    --------
+    >>> import pmgp
+    >>> def interrupt(trace, draw):
+    ...     raise KeyboardInterrupt
+    >>> with pmgp.models.classifier([[0.0], [1.0]], [0, 1]):
+    ...     try:
+    ...         pmgp.sample(draws=10, tune=10, chains=1, callback=interrupt, progressbar=False)
+    ...     except pmgp.NoDrawsError as error:
+    ...         print(error)
+    interrupted while tuning, so there are no draws
+    """
 
 
 @dataclass(frozen=True)

@@ -12,7 +12,21 @@ Product = Callable[[np.ndarray], np.ndarray]
 
 
 class NotConvergedError(ArithmeticError):
-    """A solver stopped before its tolerance was reached; there is no solution."""
+    """A solver stopped before its tolerance was reached; there is no solution.
+
+    Examples
+    --------
+    >>> import numpy as np, pmgp, pymc as pm
+    >>> X = np.linspace(0.0, 1.0, 60)[:, None]
+    >>> with pm.Model() as model:
+    ...     gp = pm.gp.Marginal(cov_func=pm.gp.cov.ExpQuad(1, ls=pm.Gamma("lengthscale", 2, 4)))
+    ...     y = gp.marginal_likelihood("y", X, np.sin(9.0 * X[:, 0]), sigma=1e-3)
+    >>> try:
+    ...     found = pmgp.marginal.iterative_log_likelihood(model, {"lengthscale": 0.1}, rank=1, cap=2)
+    ... except pmgp.NotConvergedError as error:
+    ...     print("stopped:", error)
+    stopped: ...
+    """
 
 
 class IndefiniteMatrixError(ArithmeticError):
