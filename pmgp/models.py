@@ -206,7 +206,9 @@ def count_regression(
     kernel, feature_names
         As for :func:`classifier`.
     exposure : array_like of shape (n,), optional
-        Time, area or number over which each count was collected; 1 by default. Rates refer to one unit of exposure.
+        Time, area or number over which each count was collected; 1 by default. Rates refer to one unit of exposure. If
+        it is given, it is the `pymc.Data` ``exposure`` of the model, and :func:`pmgp.predict` takes that of new points
+        as ``at={"exposure": ...}``.
     inducing, in_time
         As for :func:`classifier`.
 

@@ -479,7 +479,7 @@ REASONS = {
     standardized: r"does not know whether the operation .*acts on each observation by itself",
     own_parameter: "variable 'shift' has a value of its own for each observation",
     between: "variable 'z' has a value of its own for each observation",
-    replicated: "several observations for each element of 'f'",
+    replicated: "several observations for each element of 'f', in an array: give each column an observed variable",
     inputs_elsewhere: "inputs 'X' are used for observations in another order",
     unnamed: r"array of shape \(6,\).*wrap it in pm\.Data\('NAME', \.\.\.\)",
     named: r"'trials' has a value for each observation: pass its values at the new points, at=\{'trials': \.\.\.\}",

@@ -135,6 +135,10 @@ def a_noisy_copy():
     pm.Normal("y", pm.Normal("copy", process(), 0.3), 0.3, observed=REALS)
 
 
+def forgotten_observations():
+    pm.Poisson("y", pm.math.exp(process()))
+
+
 def observations_of_others():
     """An observation depends on one process here, and on the other one elsewhere."""
     lengthscale = pm.Gamma("lengthscale", 2, 1)
@@ -185,6 +189,7 @@ REFUSED = {
     a_part_of_the_data: "'y' has a total_size.*leave that out, and observe all data",
     a_part_of_the_data_in_closed_form: "'y' has a total_size",
     a_noisy_copy: "free variables copy depend on 'f'.*WhiteNoise.*pmgp.recommend",
+    forgotten_observations: r"free variables y depend on 'f'.*No data depend on these: .*give observed=",
     observations_of_others: "the likelihood does not factorize over 'a, b': some .* one latent value of each vector",
     a_process_about_another: "the latent variable 'b' depends on 'a': .* independent of each other a priori",
     a_function_without_gradient: "an operation in the model has no gradient in 'f'",

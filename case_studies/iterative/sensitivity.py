@@ -27,7 +27,7 @@ from case_studies.tools.sensitivity import write
 from pmgp.core.iterative.preconditioners import LowRank
 from pmgp.core.iterative.solvers import ConjugateGradients, Preconditioner
 
-__all__ = ["CAP", "LARGER", "lines", "on_larger_data"]
+__all__ = ["CAP", "LARGER", "lines"]
 
 LARGER = "powerplant"
 CAP = 5000
@@ -90,11 +90,10 @@ def singular_vectors(problem: Problem) -> TwoSided:
 def lines() -> Iterator[dict[str, Any]]:
     """Products with K, those of the inner systems included."""
     yield from _on_concrete()
-    if data.available(LARGER):
-        yield from on_larger_data()
+    yield from _on_larger_data()
 
 
-def on_larger_data() -> Iterator[dict[str, Any]]:
+def _on_larger_data() -> Iterator[dict[str, Any]]:
     """Iterations with the authors' matrices on a data set of which K takes hundreds of megabytes."""
     for noise, exponent in product((-4, -6), (1, 2)):
         yield _line(Cell("Nystrom", noise, exponent, LARGER), "general eigenvectors", 0, general_eigenvectors)
@@ -127,4 +126,6 @@ def _line(
 
 
 if __name__ == "__main__":
+    if not data.available(LARGER):
+        raise SystemExit(f"PMGP_DATA must name a folder with the files of {LARGER}")
     write(results.FOLDER, lines())

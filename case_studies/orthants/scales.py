@@ -1,4 +1,4 @@
-"""How large the study is: quick, or as much of the article's as one core does in two hours."""
+"""How large the study is: quick, or the article's, without counts that take long or do not fit in memory."""
 
 from __future__ import annotations
 

@@ -9,22 +9,12 @@ from scipy.linalg import cho_factor, cho_solve
 
 from case_studies.iterative.flexible import FlexibleConjugateGradients
 from case_studies.iterative.preconditioners import Regularized
-from pmgp.core.iterative.preconditioners import Identity, random_pivots
+from pmgp.core.iterative.preconditioners import Identity
 from pmgp.core.iterative.solvers import ConjugateGradients, IndefiniteMatrixError, NotConvergedError
-from tests.iterative.dense_kernel import DenseKernel, squared_exponential
+from tests.iterative.test_conjugate_gradients import KERNEL, N, matrix, preconditioned
+from tests.iterative.test_conjugate_gradients import B as MANY
 
-RNG = np.random.default_rng(0)
-N = 200
-KERNEL = DenseKernel(squared_exponential(RNG.standard_normal((N, 2))))
-B = RNG.standard_normal((N, 1))
-
-
-def matrix(noise):
-    return KERNEL.K + noise * np.eye(N)
-
-
-def preconditioned(noise, rank=20):
-    return random_pivots(KERNEL, np.full(N, noise), rank, np.random.default_rng(1))
+B = MANY[:, :1]
 
 
 def regularized(noise):

@@ -70,6 +70,16 @@ def test_a_deep_process_has_gradients_in_all_layers():
     assert (gradient != 0).all()
 
 
+def test_a_constant_covariance_is_a_variance():
+    kernel = pm.gp.cov.ExpQuad(1, ls=1.0)
+    plain, constant = (
+        pmgp.gp.RandomFeatures(cov_func=cov_func, features=5).matrix(X).eval()
+        for cov_func in (2.0 * kernel, pm.gp.cov.Constant(2.0) * kernel)
+    )
+    np.testing.assert_allclose(constant, plain)
+    assert not np.allclose(constant, pmgp.gp.RandomFeatures(cov_func=kernel, features=5).matrix(X).eval())
+
+
 def test_what_is_refused():
     with pytest.raises(ValueError, match="features=0: give an integer of at least 1"):
         process(features=0)

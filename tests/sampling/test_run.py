@@ -426,6 +426,7 @@ def test_other_versions_are_named(probit_model, step, stored, monkeypatch, caplo
         ({"ess": 10, "max_draws": 10}, "must be at least draws=60"),
         ({"flush_every": float("nan")}, "flush_every must be"),
         ({"return_inferencedata": False}, "return_inferencedata cannot be given"),
+        ({"target_accept": 0.9}, "target_accept cannot be given"),
         ({"ess": 10, "callback": print}, "callback cannot be given together with ess"),
         ({"initvals": {"nothing": 1.0}}, "initvals has 'nothing', which the model does not have"),
         ({"initvals": [{"variance": 1.0}, {"nothing": 1.0}]}, "initvals has 'nothing', .* free variables: .*variance"),

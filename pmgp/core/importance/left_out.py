@@ -7,8 +7,8 @@ approximates p(f|y, theta). A draw from q becomes a draw from q_-j by a shift of
 f' = f + Sigma_i / v_i (f'_i - f_i), with f'_i = c_j + (s_j / v_i)^(1/2) (f_i - mu_i). So the particles of an estimate
 of p(y|theta) also give an unbiased estimate of each p(y_-j|theta).
 
-Several observations of a value have shares in proportion to the curvature of their terms over q's deviation. Those that
-hardly matter are left out without a shift: at most 1 / `SMALL` observations of a value can take out more than that.
+Several observations of a value have shares of its site in proportion to the curvature of their terms, over q's standard
+deviation. An observation that hardly changes q is left out without a shift, so that many of them share their draws.
 """
 
 from __future__ import annotations

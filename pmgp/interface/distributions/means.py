@@ -22,7 +22,7 @@ from pytensor.tensor.random.basic import (
 from pytensor.tensor.variable import TensorVariable
 
 COUNTS = (BetaBinomialRV, BinomialRV, GeometricRV, NegBinomialRV, PoissonRV)
-"""Distributions of whole numbers from zero on."""
+"""Distributions of whole numbers that are never negative."""
 
 
 def conditional_mean(rv: TensorVariable) -> TensorVariable:

@@ -82,10 +82,9 @@ def sample_rows(
     The arguments are those of :func:`predict_rows`. The group "predictions" has a dimension "point" after those of the
     draws, or one for each of several observed variables.
     """
-    unknown = [name for name, variable in observed.items() if not _can_be_drawn(variable)]
-    if unknown:
-        kinds = ", ".join(f"{name!r}, a {observed[name].owner.op}" for name in unknown)
-        raise ModelError(f"observations cannot be drawn for other rows: of {kinds}, the parameters are not known")
+    for name, variable in observed.items():
+        if not _can_be_drawn(variable):
+            raise ModelError(f"{name!r} cannot be drawn again: the parameters of {variable.owner.op} are not known")
     graphs = {name: _new_draw(variable) for name, variable in observed.items()}
     seed = int(rng.integers(2**31))
     rows, thetas, values = _prepared(idata, model, latents, observed, list(graphs.values()), draws, seed)
