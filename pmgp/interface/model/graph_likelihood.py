@@ -64,8 +64,8 @@ def _of_unknown_lengths(fgraph: FunctionGraph, node: Apply) -> list[Variable] | 
     return [x] if any(isinstance(length.type, NoneTypeT) for length in lengths) else None
 
 
-STABLE = in2out(_log_of_no_count, _of_unknown_lengths, name="without_underflow")
-SMOOTH = in2out(_log_of_rest, _of_unknown_lengths, name="with_finite_derivatives")
+STABLE = in2out(_log_of_no_count, _of_unknown_lengths, name="stable")
+SMOOTH = in2out(_log_of_rest, name="with_finite_derivatives")
 # The relative and absolute tolerance of the comparison of terms.
 SAME = 1e-9
 
