@@ -10,7 +10,7 @@ import pytest
 
 from pmgp.core.numerics.threads import threads_limited
 from tests.durations import LARGEST, Recorder, stored
-from tests.selection import SEEN, mark_full
+from tests.selection import SEEN, mark_slow
 
 # PyTensor records for each node of a graph where it was made, and no test asks for that.
 os.environ.setdefault("PYTENSOR_FLAGS", "traceback__limit=0")
@@ -24,7 +24,7 @@ collect_ignore_glob = [] if os.name == "posix" else ["test_benchmark*.py"]
 
 
 def pytest_addoption(parser: pytest.Parser) -> None:
-    parser.addoption("--store-durations", action="store_true", help="store how long the files take that are run whole")
+    parser.addoption("--store-durations", action="store_true", help="store what takes long")
 
 
 def pytest_configure(config: pytest.Config) -> None:
@@ -34,7 +34,7 @@ def pytest_configure(config: pytest.Config) -> None:
 @pytest.hookimpl(tryfirst=True)
 def pytest_collection_modifyitems(config: pytest.Config, items: list[pytest.Item]) -> None:
     """Long files first, before pytest deselects by markers."""
-    mark_full(items)
+    mark_slow(items)
     config.stash[SEEN] = list(items)
     figures = stored()
     items.sort(key=lambda item: -figures.get(item.nodeid.partition("::")[0], LARGEST))

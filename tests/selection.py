@@ -1,65 +1,80 @@
-"""What the quick loop leaves out: cases of a test beside its representatives, which get the marker ``full``.
+"""What the quick loop leaves out: the tests that took long when they were last measured.
 
-A test that is marked ``full`` is run by `make test` alone. Of one marked ``representatives("one", "other")`` the quick
-loop runs the cases with these identifiers, of one marked ``representatives(but=["long"])`` all others.
+``slow.txt`` has their names, which ``pytest --store-durations`` writes. A name without brackets stands for all cases of
+a test. What has no line there is quick until it is measured.
 """
 
 from __future__ import annotations
 
 from collections import defaultdict
-from collections.abc import Iterable
+from collections.abc import Iterable, Mapping
 from pathlib import Path
 
 import pytest
 
-__all__ = ["SEEN", "files", "mark_full", "modules_without", "names_of_no_case"]
+__all__ = ["LISTED", "SEEN", "files", "listed", "mark_slow", "renewed"]
 
 FOLDER = Path(__file__).parent
-LONG = ("slow", "full")
+LISTED = FOLDER / "slow.txt"
 SEEN = pytest.StashKey[list[pytest.Item]]()
 """All tests that were collected, before any is deselected."""
 
+LONG = 0.25
+"""Processor seconds of a test that is left out."""
+SHORT = 0.05
+"""One that is left out comes back if it takes less: what is compiled for the first test of a file, others have free."""
+REPRESENTATIVE = 1.0
+"""A file of long tests alone is represented by its shortest one, unless that takes more."""
 
-def mark_full(items: Iterable[pytest.Item]) -> None:
-    """The cases of a test that has representatives and is not one of them."""
+
+def listed() -> set[str]:
+    return set(LISTED.read_text(encoding="utf-8").splitlines())
+
+
+def mark_slow(items: Iterable[pytest.Item]) -> None:
+    names = listed()
     for item in items:
-        mark = item.get_closest_marker("representatives")
-        if mark is not None and not represents(mark, case_of(item)):
-            item.add_marker("full")
+        if not names.isdisjoint(_names(item.nodeid)):
+            item.add_marker("slow")
 
 
-def represents(mark: pytest.Mark, case: str) -> bool:
-    return case not in mark.kwargs["but"] if "but" in mark.kwargs else case in mark.args
+def renewed(names: Iterable[str], seconds: Mapping[str, float], pace: float = 1.0) -> list[str]:
+    """Return the lines of ``slow.txt`` after a run.
 
-
-def named(item: pytest.Item) -> set[str]:
-    """Cases that the test's marker names."""
-    mark = item.get_closest_marker("representatives")
-    return set() if mark is None else {*mark.args, *mark.kwargs.get("but", ())}
-
-
-def case_of(item: pytest.Item) -> str:
-    """What a test's name has in brackets."""
-    return item.name.partition("[")[2].removesuffix("]")
+    Parameters
+    ----------
+    names : iterable of str
+        The lines before it. Those of tests that were not measured stay.
+    seconds : mapping
+        Processor seconds of the tests that were, by their names with brackets.
+    pace : float
+        How many times slower this machine is.
+    """
+    before = set(names)
+    measured = {name for test in seconds for name in _names(test)}
+    limits = {test: pace * (LONG if before.isdisjoint(_names(test)) else SHORT) for test in seconds}
+    long = {test for test, taken in seconds.items() if taken > limits[test]}
+    for tests in _grouped(seconds, "::").values():
+        shortest = min(tests, key=lambda test: seconds[test])
+        if long.issuperset(tests) and seconds[shortest] <= pace * REPRESENTATIVE:
+            long.remove(shortest)
+    whole = {test for test, cases in _grouped(seconds, "[").items() if long.issuperset(cases)}
+    kept = {name for name in before - measured if name.partition("[")[0] not in whole}
+    return sorted(kept | whole | {test for test in long if test.partition("[")[0] not in whole})
 
 
 def files() -> set[Path]:
     return set(FOLDER.rglob("test_*.py"))
 
 
-def modules_without(items: Iterable[pytest.Item]) -> set[str]:
-    """Files, relative to the tests' folder, of which the quick loop runs nothing."""
-    quick = defaultdict(bool)
-    for item in items:
-        quick[item.path] |= not any(item.get_closest_marker(name) for name in LONG)
-    return {path.relative_to(FOLDER).as_posix() for path, some in quick.items() if not some}
+def _names(test: str) -> tuple[str, str]:
+    """The lines that would name a test: its own, and that of all its cases."""
+    return test, test.partition("[")[0]
 
 
-def names_of_no_case(items: Iterable[pytest.Item]) -> set[str]:
-    """Names in the marker that no case has, each with its test."""
-    wanted, there = set(), set()
-    for item in items:
-        test = item.nodeid.partition("[")[0]
-        wanted |= {f"{test}[{name}]" for name in named(item)}
-        there.add(f"{test}[{case_of(item)}]")
-    return wanted - there
+def _grouped(tests: Iterable[str], end: str) -> dict[str, list[str]]:
+    """Tests by what stands before a sign: the file's name, or the name without brackets."""
+    groups = defaultdict(list)
+    for test in tests:
+        groups[test.partition(end)[0]].append(test)
+    return groups

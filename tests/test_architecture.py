@@ -74,7 +74,6 @@ def test_what_follows_from_other_arrows_is_left_out():
     assert layers().needed({"a": ["b", "c"], "b": ["c"], "c": []}) == {"a": ["b"], "b": ["c"], "c": []}
 
 
-@pytest.mark.full
 def test_the_picture_is_the_same_every_time(tmp_path):
     for name in ("one.svg", "two.svg"):
         layers().draw(tmp_path / name)

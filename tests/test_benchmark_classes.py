@@ -27,7 +27,6 @@ def test_problems_have_their_classes(name, shape, number):
     np.testing.assert_allclose(problem.X.std(axis=0), 1.0, rtol=0.01)
 
 
-@pytest.mark.full
 def test_both_forms_of_the_model_have_one_likelihood():
     """At the same latent values, a row for each class, which the whitened form makes of normals."""
     rng = np.random.default_rng(1)
@@ -76,7 +75,6 @@ def test_convergence_is_that_of_the_hyper_parameters_alone():
     assert smallest > 400.0
 
 
-@pytest.mark.full
 def test_estimates_spread_less_with_more_draws(monkeypatch):
     found = {}
     for draws in (2, 128):

@@ -68,7 +68,6 @@ def test_a_product_by_blocks_of_rows_is_that_of_the_matrix(rng):
     assert_allclose(cluster.product(X, vectors, slice(10, 25)), (K @ vectors)[10:25], rtol=1e-10)
 
 
-@pytest.mark.full
 @pytest.mark.parametrize("name", cluster.WORK)
 def test_the_time_of_work_is_its_own_and_an_overhead(name, monkeypatch):
     tiny = {"CHAINS": 2, "TUNE": 20, "DRAWS": 20, "POINTS": 20, "CELLS": 4, "ROWS": 30, "WEIGHED": 8}

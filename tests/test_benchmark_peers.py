@@ -81,7 +81,6 @@ def test_a_tool_that_is_not_installed_has_a_row(problem, monkeypatch):
     assert row["budget"] == 1.0
 
 
-@pytest.mark.representatives("1.0")
 @pytest.mark.parametrize("waiting", [1.0, 10000.0])
 def test_a_run_without_end_is_given_up(problem, monkeypatch, waiting):
     """By the clock, or where that has long to go by the processor's time."""
@@ -139,7 +138,6 @@ def test_rows_that_are_there_are_kept_and_missing_tools_tried_again(tmp_path, mo
 # Figures
 
 
-@pytest.mark.slow
 @pytest.mark.parametrize("tool", ["pmgp", "plain pseudo-marginal", "AA"])
 def test_schemes_of_this_package_sample_as_they_are(problem, tool):
     seconds, idata = peers.TOOLS[tool].prepare(problem)(peers.FIRST, peers.FIRST, 1)
@@ -149,7 +147,6 @@ def test_schemes_of_this_package_sample_as_they_are(problem, tool):
     assert (screened is not None and bool(np.isfinite(screened).all())) == (tool == "pmgp")
 
 
-@pytest.mark.slow
 def test_corrected_draws_take_the_time_of_both_parts_and_have_their_weights(problem, monkeypatch):
     sampler = peers.TOOLS["marginalize and correct"].prepare(problem)
     first, weighted = sampler(peers.FIRST, peers.FIRST, 1)
@@ -169,7 +166,6 @@ def weighted_by_nuts(weighted):
     return xr.DataTree.from_dict({"posterior": draws.assign(log_marginal_likelihood=evidence)})
 
 
-@pytest.mark.full
 @pytest.mark.parametrize("name", ["synthetic-20", "synthetic-20-d3-ard", "synthetic-20-poisson"])
 def test_blackjax_has_the_same_target(name):
     """PyMC's density of the whitened model, at a point that is nowhere special."""
@@ -182,7 +178,6 @@ def test_blackjax_has_the_same_target(name):
     assert float(theirs.Target(given).joint(point["f_rotated_"], theta)) == pytest.approx(float(expected), rel=1e-10)
 
 
-@pytest.mark.slow
 @pytest.mark.parametrize("tool", [name for name, tool in peers.TOOLS.items() if tool.package == "blackjax"])
 def test_blackjax_samples(problem, tool):
     pytest.importorskip("blackjax")
@@ -192,7 +187,6 @@ def test_blackjax_samples(problem, tool):
     assert all(np.isfinite(values).all() for values in idata["posterior"].to_dataset().values())
 
 
-@pytest.mark.slow
 def test_a_tool_samples_in_a_process_of_its_own(problem):
     row = peers.measure(problem, TINY, "pmgp", 2.0)
     assert row["status"] in ("converged", "not converged")

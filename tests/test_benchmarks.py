@@ -25,8 +25,6 @@ from benchmarks.problems import load
 from benchmarks.samplers import OverTimeError
 from pmgp.core.estimators import AnnealedImportanceSampling
 
-pytestmark = pytest.mark.slow
-
 
 @pytest.fixture(scope="module")
 def values() -> dict[tuple[str, str, str], float]:

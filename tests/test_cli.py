@@ -342,7 +342,6 @@ def test_help_imports_nothing_heavy():
     assert printed.stdout.strip() == "set()"
 
 
-@pytest.mark.full
 @pytest.mark.usefixtures("without_pictures")
 def test_a_run_is_stored_by_an_address(csv):
     MemoryFileSystem.store.clear()
@@ -407,7 +406,6 @@ def test_the_package_says_that_it_is_typed():
     assert resources.files("pmgp").joinpath("py.typed").is_file()
 
 
-@pytest.mark.full
 @pytest.mark.usefixtures("without_pictures")
 def test_complete_draws_bring_no_notice_of_interruption(settings, monkeypatch):
     sampled(monkeypatch, make_posterior())
@@ -417,7 +415,6 @@ def test_complete_draws_bring_no_notice_of_interruption(settings, monkeypatch):
     assert "interrupted" not in (settings.out / "report.html").read_text()
 
 
-@pytest.mark.full
 @pytest.mark.parametrize(
     ("posterior", "plots"),
     [
@@ -447,7 +444,6 @@ def test_draws_are_on_disk_before_anything_else_can_fail(settings, monkeypatch):
     assert written(settings) == {"posterior.nc"}
 
 
-@pytest.mark.full
 @pytest.mark.usefixtures("without_pictures")
 def test_chains_that_disagree_are_noted(settings, monkeypatch):
     sampled(monkeypatch, make_posterior(shift=3.0))
@@ -458,7 +454,6 @@ def test_chains_that_disagree_are_noted(settings, monkeypatch):
     assert re.search(note, console.export_text())
 
 
-@pytest.mark.full
 @pytest.mark.usefixtures("without_pictures")
 def test_console_and_page_have_the_verdict_of_the_run(settings, monkeypatch):
     """Chains that disagree about f alone, with hyper-parameters that agree."""
@@ -478,7 +473,6 @@ def test_console_and_page_have_the_verdict_of_the_run(settings, monkeypatch):
         assert f"note: {finding}" in printed
 
 
-@pytest.mark.full
 def test_interruption_while_tuning_says_so(settings, monkeypatch):
     import pymc as pm
 
@@ -490,7 +484,6 @@ def test_interruption_while_tuning_says_so(settings, monkeypatch):
         run.execute(settings, Console(quiet=True))
 
 
-@pytest.mark.full
 def test_workers_run_the_chains(settings, monkeypatch):
     given = {}
 
@@ -508,7 +501,6 @@ def test_workers_run_the_chains(settings, monkeypatch):
 # The folder of the results.
 
 
-@pytest.mark.full
 def test_results_are_not_overwritten_unasked(finished, csv):
     out, _ = finished
     before = {path.name: path.read_bytes() for path in out.iterdir() if path.is_file()}
@@ -520,7 +512,6 @@ def test_results_are_not_overwritten_unasked(finished, csv):
     assert {path.name: path.read_bytes() for path in out.iterdir() if path.is_file()} == before
 
 
-@pytest.mark.full
 @pytest.mark.usefixtures("without_pictures")
 def test_overwriting_replaces_all_results_and_nothing_else(settings, monkeypatch):
     settings.out.mkdir()
@@ -576,7 +567,6 @@ def test_there_must_be_something_to_resume(settings):
         replace(settings, resume=True, overwrite=True)
 
 
-@pytest.mark.full
 @pytest.mark.usefixtures("without_pictures")
 def test_a_run_goes_on_where_it_was_interrupted(finished, csv, tmp_path, monkeypatch):
     """Interrupted while tuning, while sampling, and then made whole: the draws are those of the run without that."""
@@ -680,7 +670,6 @@ def test_the_command_repeats_all_options_of_a_file(tmp_path, monkeypatch):
     assert read[1] == replace(counts, overwrite=True)
 
 
-@pytest.mark.full
 @pytest.mark.usefixtures("without_pictures")
 def test_notices_of_the_file_are_printed_and_written(tmp_path, monkeypatch):
     path = tmp_path / "rows.csv"
@@ -728,7 +717,6 @@ def approximated(csv, tmp_path_factory):
     return out, result.output
 
 
-@pytest.mark.full
 def test_many_points_are_approximated_and_that_is_said(approximated):
     out, output = approximated
     said = "45 training points are approximated with 10 inducing inputs, because the exact chain takes more than five"
@@ -751,7 +739,6 @@ def test_slow_chains_have_more_than_no_draws_a_second(rate, shown):
     assert tables.a_second(rate) == shown
 
 
-@pytest.mark.full
 def test_predictions_on_inducing_inputs_are_of_the_test_rows_and_better_than_chance(approximated):
     out, _ = approximated
     assert {path.name for path in out.iterdir()} == FILES | CHAIN_PLOTS | TEST_FILES | {STORE}
@@ -760,7 +747,6 @@ def test_predictions_on_inducing_inputs_are_of_the_test_rows_and_better_than_cha
     assert ((table["probability"] > 0.5) == table["label"]).mean() > 0.7
 
 
-@pytest.mark.full
 def test_inducing_inputs_can_be_asked_for_or_refused(csv, tmp_path, monkeypatch):
     monkeypatch.setattr("pmgp.interface.recommendation.MANY_POINTS", 40)
 
@@ -801,7 +787,6 @@ def counted(counts_csv, tmp_path_factory):
     return out, sketched(counts_csv, out, *settings)
 
 
-@pytest.mark.full
 def test_counts_are_predicted_with_their_exposure(counted, counts_csv):
     out, _ = counted
     table = pd.read_csv(out / "predictions.csv")
@@ -820,7 +805,6 @@ def test_counts_are_predicted_with_their_exposure(counted, counts_csv):
     np.testing.assert_array_equal(table["high"], distribution.quantile(0.95))
 
 
-@pytest.mark.full
 def test_counts_are_scored_beside_a_constant_rate(counted, counts_csv):
     from scipy.stats import poisson
 
@@ -838,7 +822,6 @@ def test_counts_are_scored_beside_a_constant_rate(counted, counts_csv):
     assert "level" in output
 
 
-@pytest.mark.full
 def test_counts_have_their_picture_and_report(counted):
     out, _ = counted
     assert_predicted_alike(out, size=50)
@@ -868,7 +851,6 @@ def ordered(ordered_csv, tmp_path_factory):
     return out, sketched(ordered_csv, out, *settings)
 
 
-@pytest.mark.full
 def test_ordered_categories_are_predicted_by_their_names(ordered, ordered_csv):
     out, output = ordered
     table, source = pd.read_csv(out / "predictions.csv"), pd.read_csv(ordered_csv)
@@ -886,7 +868,6 @@ def test_ordered_categories_are_predicted_by_their_names(ordered, ordered_csv):
     assert "cutpoints[low | medium]" in output
 
 
-@pytest.mark.full
 def test_ordered_categories_have_their_picture_and_report(ordered):
     out, _ = ordered
     assert_predicted_alike(out, size=60)
@@ -913,7 +894,6 @@ def classified(classes_csv, tmp_path_factory):
     return out, sketched(classes_csv, out, "--likelihood", "multinomial", "--draws", 20, "--tune", 30)
 
 
-@pytest.mark.full
 def test_classes_are_predicted_by_their_names(classified, classes_csv):
     out, output = classified
     table, source = pd.read_csv(out / "predictions.csv"), pd.read_csv(classes_csv)
@@ -928,7 +908,6 @@ def test_classes_are_predicted_by_their_names(classified, classes_csv):
     assert "ash (14), elm (14), oak (14) of tree (training points), without an order" in " ".join(output.split())
 
 
-@pytest.mark.full
 def test_classes_are_scored_beside_their_frequencies(classified):
     out, output = classified
     table = pd.read_csv(out / "predictions.csv")
@@ -944,7 +923,6 @@ def test_classes_are_scored_beside_their_frequencies(classified):
     assert "balanced accuracy" in output
 
 
-@pytest.mark.full
 def test_classes_have_their_picture_and_report(classified):
     out, _ = classified
     assert_predicted_alike(out, size=60)

@@ -39,7 +39,6 @@ def settings_for(csv, **changes):
     return Settings(data=str(csv), out=csv.parent / "out", **given | changes)
 
 
-@pytest.mark.full
 def test_a_run_leaves_trend_forecast_and_report(csv, tmp_path):
     out = tmp_path / "run"
     result = invoke(
@@ -77,7 +76,6 @@ def made_up(problem, draws=400):
     return xr.DataTree.from_dict({"posterior": data})
 
 
-@pytest.mark.full
 def test_the_trend_has_the_moments_of_predictions(csv):
     problem = prepare(settings_for(csv, horizon=400))
     idata = made_up(problem)
@@ -96,7 +94,6 @@ def test_the_trend_has_the_moments_of_predictions(csv):
     assert np.abs(found[-1] - normal[2]).max() > 6.0 * 2.1 / np.sqrt(400)
 
 
-@pytest.mark.full
 def test_the_trend_of_ordered_categories_is_their_expected_place(csv):
     """That rises with f, so that its quantiles are those of f, carried over."""
     problem = prepare(settings_for(csv, horizon=5, **ORDER))

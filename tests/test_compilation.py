@@ -76,7 +76,6 @@ with pm.Model():
 """
 
 
-@pytest.mark.full
 def test_no_compiler_of_c_looks_for_blas():
     """PyTensor would warn that there is none, though this package makes no use of it."""
     done = subprocess.run([sys.executable, "-c", SEARCHED], capture_output=True, text=True)
@@ -115,7 +114,6 @@ def test_nothing_is_rewritten_where_graphs_are_computed_as_they_are_written():
     np.testing.assert_array_equal(written, 0.0)
 
 
-@pytest.mark.representatives(but=["operation0-1000", "operation1-1000"])
 @pytest.mark.parametrize("number", [31, 32, 70, 1000])
 @pytest.mark.parametrize("operation", [pt.add, pt.mul])
 def test_sums_of_many_terms_are_interpreted(operation, number):
@@ -199,12 +197,10 @@ def derivatives(parts: LatentGaussianModel) -> list[bool]:
     return [each.function is not None for each in (functions.gradient, functions.derivatives, functions.third)]
 
 
-@pytest.mark.full
 def test_expectation_propagation_compiles_no_derivatives(counts):
     assert derivatives(pmgp.PseudoMarginal(model=counts).latent_model) == [False, False, False]
 
 
-@pytest.mark.full
 def test_what_needs_derivatives_compiles_them_before_workers_must(counts):
     laplace = pmgp.PseudoMarginal(approximation="laplace", model=counts)
     assert derivatives(laplace.latent_model) == [False, True, False]
@@ -218,7 +214,6 @@ def by_numpy(parts: LatentGaussianModel) -> bool:
     return isinstance(parts.terms._evaluate, NumpyFunction)
 
 
-@pytest.mark.full
 def test_by_numpy_and_compiled_are_the_same_and_read_new_data():
     """The derivatives too, before and after they are compiled, with many draws as with few."""
     y = np.arange(15) % 3

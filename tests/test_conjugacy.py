@@ -60,13 +60,11 @@ def find(model: pm.Model) -> Any:
     return find_conjugate_variance(model, take_apart(model, compile_kwargs=FAST, given_theta=True))
 
 
-@pytest.mark.full
 def test_an_inverse_gamma_variance_is_found():
     found = find(build())
     assert (found.shape, found.scale) == (3.0, 2.0)
 
 
-@pytest.mark.full
 def test_its_place_in_theta_is_found():
     model = build()
     parts = take_apart(model, compile_kwargs=FAST)
@@ -77,7 +75,6 @@ def test_its_place_in_theta_is_found():
     assert len(theta) == 3
 
 
-@pytest.mark.full
 def test_a_fixed_mean_and_another_hyperparameter_do_no_harm():
     def mean(variance):
         return pm.gp.mean.Constant(pm.Normal("level"))
@@ -88,7 +85,6 @@ def test_a_fixed_mean_and_another_hyperparameter_do_no_harm():
     assert find(build(mean=mean, observe=observe)) is not None
 
 
-@pytest.mark.full
 def test_the_full_conditional_is_that_of_pymcs_own_density():
     """Its draws against the joint log-density of the model as PyMC writes it, on a grid of log variances."""
     model = build(mean=lambda variance: pm.gp.mean.Constant(0.7))
@@ -181,7 +177,6 @@ DEPARTURES: dict[str, dict[str, Any]] = {
 }
 
 
-@pytest.mark.representatives("gamma prior", "default jitter", "mean", "likelihood")
 @pytest.mark.parametrize("departure", DEPARTURES)
 def test_departures_are_not_conjugate(departure):
     assert find(build(**DEPARTURES[departure])) is None
@@ -194,7 +189,6 @@ def test_no_variance_at_all():
     assert find(model) is None
 
 
-@pytest.mark.full
 def test_the_second_of_two_is_found():
     """The first one is a noise of the likelihood."""
 
@@ -212,7 +206,6 @@ def test_the_second_of_two_is_found():
 # In the step methods
 
 
-@pytest.mark.full
 @pytest.mark.parametrize("step", [pmgp.steps.Sufficient, pmgp.steps.Interweaving])
 def test_it_is_on_by_default_and_can_be_turned_off(step):
     model = build()

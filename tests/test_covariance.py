@@ -62,7 +62,6 @@ def moments_of_pytensor(model: LatentGaussianModel):
     return model.theta.compile([], [model.graphs.mean, model.graphs.covariance], interpreted=True)
 
 
-@pytest.mark.full
 def test_thin_parts_need_no_compiler():
     assert isinstance(parts_of("ard").latent_prior.blocked._values._function, NumpyGraph)
     with pm.Model() as model:
@@ -73,7 +72,6 @@ def test_thin_parts_need_no_compiler():
     assert not isinstance(take_apart(model).latent_prior.blocked._values._function, NumpyGraph)
 
 
-@pytest.mark.full
 @pytest.mark.parametrize("name", kernels())
 def test_lower_triangle_and_mean_are_those_of_pytensor(name):
     model = parts_of(name)
@@ -100,7 +98,6 @@ def test_truth_values_and_choices_are_not(function):
     assert not Instruction("call", function).writes
 
 
-@pytest.mark.full
 def test_results_do_not_share_memory():
     model = parts_of("isotropic")
     first = model.prior(np.zeros(4))
@@ -111,7 +108,6 @@ def test_results_do_not_share_memory():
     assert not np.shares_memory(first.mean, second.mean)
 
 
-@pytest.mark.full
 @pytest.mark.parametrize("name", ["noise", "isotropic"])
 @pytest.mark.parametrize("block", [97, 1_000, 5_000, 10**6])
 def test_any_size_of_block(monkeypatch, block, name):
@@ -124,7 +120,6 @@ def test_any_size_of_block(monkeypatch, block, name):
     np.testing.assert_allclose(np.tril(model.prior(theta).covariance), np.tril(expected), rtol=1e-12, atol=1e-13)
 
 
-@pytest.mark.full
 @pytest.mark.parametrize("n", [1, 2, 20])
 def test_few_points(n):
     with pm.Model() as model:
@@ -136,7 +131,6 @@ def test_few_points(n):
     np.testing.assert_allclose(np.tril(latent_model.prior(theta).covariance), np.tril(expected), rtol=1e-12)
 
 
-@pytest.mark.full
 def test_a_graph_without_this_form_is_left_to_pytensor():
     with pm.Model() as model:
         s = pm.Gamma("s", 2.0, 1.0)
@@ -156,7 +150,6 @@ def test_the_unsupported_is_named():
         BlockedCovariance(s, matrix, s, pm.pytensorf.compile)
 
 
-@pytest.mark.full
 def test_new_data_are_read():
     with pm.Model() as model:
         ls = pm.Gamma("ls", 2.0, 2.0)
@@ -173,7 +166,6 @@ def test_new_data_are_read():
     np.testing.assert_allclose(np.tril(latent_model.prior(theta).covariance), np.tril(expected), rtol=1e-12, atol=1e-13)
 
 
-@pytest.mark.full
 def test_it_can_be_pickled():
     model = parts_of("ard")
     theta = np.full(4, 0.1)
@@ -187,7 +179,6 @@ def test_it_can_be_pickled():
 BOUNDS = (np.minimum, np.maximum)
 
 
-@pytest.mark.full
 @pytest.mark.parametrize("name", kernels())
 def test_the_pullback_is_that_of_pytensor(name, monkeypatch):
     """Over several blocks; what stands above the diagonal of the weights is not read."""
@@ -248,7 +239,6 @@ def test_a_bound_does_not_move(function):
     np.testing.assert_array_equal(second, (function(a, b) == b) & (a != b))
 
 
-@pytest.mark.full
 @pytest.mark.parametrize("settings", [None, {"mode": "FAST_COMPILE"}], ids=["NumPy", "PyTensor"])
 def test_a_gradient_follows_new_data(settings):
     """What was computed for K at the same theta is not used again where the inputs have changed."""

@@ -86,7 +86,6 @@ def rounding(name):
     return ROUNDED_ROOT if name == "linear" else 1e-12
 
 
-@pytest.mark.representatives("isotropic-True", "noise inside-False", "a whole leaf-True", "matern-False")
 @pytest.mark.parametrize("keeping", [True, False])
 @pytest.mark.parametrize("name", TABLE)
 def test_every_verb(name, keeping):
@@ -105,7 +104,6 @@ def test_every_verb(name, keeping):
     assert_allclose(found, gradient, rtol=1e-7, atol=1e-8)
 
 
-@pytest.mark.representatives("ard", "noise inside", "a whole leaf", "linear")
 @pytest.mark.parametrize("name", TABLE)
 def test_some_rows_have_their_part_of_the_covariance_and_its_gradient(name):
     rows, kernel = RNG.permutation(N)[:23], blocked(TABLE[name], keeping=False)

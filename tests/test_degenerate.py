@@ -54,7 +54,6 @@ def on(name: str, link=pmgp.BernoulliProbit) -> pm.Model:
     return classifier(*DATA[name], link)
 
 
-@pytest.mark.full
 @pytest.mark.parametrize("settings", SETTINGS)
 @pytest.mark.parametrize("name", DATA)
 def test_a_chain_has_no_nan(name, settings):
@@ -80,14 +79,12 @@ def estimate(model: pm.Model, **settings) -> tuple[float, float]:
     return found.value, found.standard_error
 
 
-@pytest.mark.full
 @pytest.mark.parametrize("link", [pmgp.BernoulliProbit, pmgp.BernoulliLogit])
 def test_one_point_has_even_odds(link):
     value, error = estimate(on("one point", link))
     assert abs(value - np.log(0.5)) < 4.0 * error + 1e-9
 
 
-@pytest.mark.full
 def test_duplicate_rows_are_repeated_observations_of_one_latent_value():
     """The evidence of six labels at one input is a one-dimensional integral."""
     f = np.linspace(-30.0, 30.0, 40_001)
@@ -99,19 +96,16 @@ def test_duplicate_rows_are_repeated_observations_of_one_latent_value():
     assert error < 0.05
 
 
-@pytest.mark.full
 def test_a_constant_feature_changes_nothing():
     X, y = DATA["a constant feature"]
     assert estimate(classifier(X, y))[0] == pytest.approx(estimate(classifier(X[:, :1], y))[0], abs=1e-9)
 
 
-@pytest.mark.full
 def test_points_far_apart_are_independent():
     value, error = estimate(on("far apart"))
     assert abs(value - 6 * np.log(0.5)) < 4.0 * error + 1e-9
 
 
-@pytest.mark.full
 @pytest.mark.parametrize("approximation", ["ep", "laplace"])
 @pytest.mark.parametrize("name", ["duplicate rows", "one point", "a constant feature"])
 def test_the_maximum_exists(name, approximation):

@@ -89,10 +89,7 @@ MODELS = {
     "mean and student t": lambda: Case(student_t, several_lengthscales, linear_mean),
     "ordinal": lambda: Case(ordinal, isotropic),
 }
-QUICK = ("isotropic",)
-every_model = pytest.mark.parametrize(
-    "name", [name if name in QUICK else pytest.param(name, marks=pytest.mark.full) for name in MODELS]
-)
+every_model = pytest.mark.parametrize("name", MODELS)
 
 
 @cache
@@ -100,7 +97,6 @@ def case_of(name: str) -> Case:
     return MODELS[name]()
 
 
-@pytest.mark.full
 @every_model
 @pytest.mark.parametrize("density", [SufficientDensity, AncillaryDensity])
 def test_gradients_of_the_conditional_densities(name, density):
@@ -191,7 +187,6 @@ def test_only_what_is_asked_for_is_compiled():
     assert not hasattr(DifferentiableLatentModel(parts, metric=False), "_pushforward")
 
 
-@pytest.mark.full
 def test_a_flat_prior_and_a_fixed_covariance():
     """Nothing but the mean depends on theta, and the prior does not."""
     case = Case(probit, lambda: pm.gp.cov.ExpQuad(2, ls=0.5), lambda: pm.gp.mean.Constant(pm.Flat("level")))

@@ -13,7 +13,6 @@ from pmgp.interface.model.latent_variable import find_latents
 from tests.support.models import COUNTS, COVARIANCES, LABELS, X, classifier, hsgp, latent, three_processes
 
 
-@pytest.mark.full
 @pytest.mark.parametrize("build", COVARIANCES.values(), ids=COVARIANCES)
 def test_every_model_is_described_with_each_of_its_free_variables(build):
     model = build()

@@ -48,13 +48,11 @@ def agree(found, one):
         assert_allclose(found[name], expected, rtol=0.0, atol=1e-12 * np.abs(expected).max(), err_msg=name)
 
 
-@pytest.mark.full
 def test_two_devices_of_one_process(tmp_path, one):
     finish(start(tmp_path / "two.npz", XLA_FLAGS="--xla_force_host_platform_device_count=2"))
     agree(np.load(tmp_path / "two.npz"), one)
 
 
-@pytest.mark.full
 def test_two_processes(tmp_path, one):
     with socket.socket() as free:
         free.bind(("127.0.0.1", 0))
@@ -77,7 +75,6 @@ def test_pairs_of_tiles_are_dealt_once():
     assert np.array_equal(counted, np.ones((5, 5)))
 
 
-@pytest.mark.full
 def test_a_tile_that_is_lost_is_noticed(monkeypatch, one):
     def lost(number, devices):
         i, j, own, mirrored = blocks.pairs(number, devices)

@@ -115,6 +115,5 @@ def distance(seed: int) -> float:
     return max(abs(float(x.mean() / az.mcse(x.to_dataset(name="x"))["x"])) for x in draws.values())
 
 
-@pytest.mark.full
 def test_a_chain_with_an_unknown_lag_has_its_posterior():
     assert confirmed(distance, 4.0) < 4.0

@@ -130,7 +130,6 @@ def gallery(part):
     return part("gallery")
 
 
-@pytest.mark.full
 def test_every_case_study_has_a_card_and_a_place_in_the_list(gallery, tmp_path):
     assert set(gallery.STUDIES) == set(gallery.notebook_paths())
     text = gallery.cards(tmp_path / "gallery")
@@ -156,7 +155,6 @@ NARROWEST = 400
 """Width of a card in a wide window, in pixels of 96 to the inch."""
 
 
-@pytest.mark.full
 def test_the_picture_of_a_card_has_few_words_in_letters_that_can_be_read(part):
     """No more than ten words, and no letter under nine points at the size shown."""
     thumbnails = part("thumbnails")
@@ -300,7 +298,6 @@ def runs(message: str) -> list[str]:
     return [" ".join(words[i : i + size]) for words, size in sizes for i in range(len(words) - size + 1)]
 
 
-@pytest.mark.full
 def test_messages_that_are_explained_are_the_packages():
     """Most words in a row of each message in a heading, except for messages of PyMC and PyTensor.
 

@@ -2,6 +2,8 @@
 
 from __future__ import annotations
 
+import json
+import os
 import re
 import subprocess
 import sys
@@ -71,7 +73,15 @@ def test_it():
 """
 
 
-@pytest.mark.full
+def run_in(folder: Path) -> str:
+    """Return what pytest prints; the options of the run that this is part of do not reach it."""
+    command = [sys.executable, "-m", "pytest", "-q", "-s", "-p", "no:cacheprovider", "-c", "/dev/null", str(folder)]
+    environment = {name: value for name, value in os.environ.items() if name != "PYTEST_ADDOPTS"}
+    done = subprocess.run(command, cwd=STORED.parent.parent, env=environment, capture_output=True, text=True)
+    assert done.returncode == 0, done.stdout
+    return done.stdout
+
+
 def test_a_slow_file_is_named_and_fails_no_run(tmp_path):
     """The seconds of a process that a test begins count."""
     (tmp_path / "conftest.py").write_text(SAMPLE)
@@ -79,7 +89,41 @@ def test_a_slow_file_is_named_and_fails_no_run(tmp_path):
     (tmp_path / "test_short.py").write_text(LONG.replace("{seconds}", "0.0"))
     for name in "abcdef":
         (tmp_path / f"test_{name}.py").write_text("def test_it(): ...\n")
-    command = [sys.executable, "-m", "pytest", "-q", "-p", "no:cacheprovider", "-c", "/dev/null", str(tmp_path)]
-    done = subprocess.run(command, cwd=Path(STORED).parent.parent, capture_output=True, text=True)
-    assert done.returncode == 0, done.stdout
-    assert re.findall(r"(\w+)\.py took", done.stdout) == ["test_long"]
+    assert re.findall(r"(\w+)\.py took", run_in(tmp_path)) == ["test_long"]
+
+
+SHARING = """
+import json
+from tests.durations import Recorder
+
+recorder = Recorder()
+
+def pytest_configure(config):
+    config.pluginmanager.register(recorder)
+
+def pytest_sessionfinish():
+    print("\\nseconds:", json.dumps({name.rpartition("::")[2]: taken for name, taken in recorder.tests.items()}))
+"""
+SHARED = """
+import pytest
+from time import process_time as now
+
+@pytest.fixture(scope="module")
+def long():
+    end = now() + 0.8
+    while now() < end: pass
+
+def test_first(long): ...
+
+def test_second(long): ...
+
+def test_other(): ...
+"""
+
+
+def test_tests_that_share_a_fixture_share_its_seconds(tmp_path):
+    """Else the first of them alone would be slow, and where it is left out, the next."""
+    (tmp_path / "conftest.py").write_text(SHARING)
+    (tmp_path / "test_shared.py").write_text(SHARED)
+    seconds = json.loads(re.findall("^seconds: (.*)$", run_in(tmp_path), re.MULTILINE)[0])
+    assert seconds == pytest.approx({"test_first": 0.4, "test_second": 0.4, "test_other": 0.0}, abs=0.15)

@@ -108,7 +108,6 @@ def case_of(name: str) -> tuple[tuple[Any, ...], Callable[[np.ndarray], np.ndarr
     return known, function_of(term, latent, theta, values)
 
 
-@pytest.mark.representatives("poisson", "student", "ordered logistic", "fixed effects", "chosen observations")
 @pytest.mark.parametrize("name", ELEMENTWISE)
 def test_elementwise_terms_are_the_terms(name):
     (latent, term, theta, values), terms = case_of(name)
@@ -144,7 +143,6 @@ WAYS = [(True, True), (True, False), (False, True)]
 TURNS = [(name, *WAYS[place % 3]) for place, name in enumerate(ELEMENTWISE) if name != "restricted mean"]
 
 
-@pytest.mark.representatives("bernoulli-True-True", "beta-True-False", "student-False-True")
 @pytest.mark.parametrize(("name", "numpy", "unrolled"), [*TURNS, *(("restricted mean", *way) for way in WAYS)])
 def test_rows_of_f_are_evaluated_independently(name, unrolled, numpy, monkeypatch):
     """Also where PyTensor would let one f that is outside of a parameter's domain make all the others impossible."""
@@ -163,7 +161,6 @@ def refused(term, latent):
     raise NotElementwiseError
 
 
-@pytest.mark.representatives("False-<lambda>0", "False-<lambda>1")
 @pytest.mark.parametrize("wrong", [lambda term: 1.001 * term, lambda term: pt.switch(pt.arange(N) < 1, -np.inf, term)])
 @pytest.mark.parametrize("numpy", [True, False])
 def test_what_is_unrolled_wrongly_is_not_used(wrong, numpy, monkeypatch):
@@ -195,7 +192,6 @@ def test_what_mixes_observations_is_not_elementwise(mixed):
         elementwise(term, latent)
 
 
-@pytest.mark.full
 def test_importance_weights_of_draws_beside_an_impossible_one():
     with pm.Model() as model:
         s = pm.Gamma("s", 2.0, 2.0)
@@ -208,7 +204,6 @@ def test_importance_weights_of_draws_beside_an_impossible_one():
     assert np.isfinite(likelihood.log_likelihood(rows)).tolist() == [True, False, True]
 
 
-@pytest.mark.full
 def test_the_sum_of_terms_is_that_of_their_elements():
     """The sum may have any shape, and be unrolled, too long to be unrolled, or impossible to unroll."""
     theta = pt.vector("theta", shape=(3,))
@@ -229,7 +224,6 @@ def test_the_sum_of_terms_is_that_of_their_elements():
     assert not kinds & {"CumOp", "Join"}
 
 
-@pytest.mark.full
 def test_logs_of_sums_stay_stable_however_they_are_written():
     """Far up and far down, and the stable form is not made stable again."""
     latent, at = pt.vector("f"), np.linspace(-1.0, 1.0, N)

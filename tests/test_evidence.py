@@ -32,7 +32,6 @@ def known() -> tuple[pm.Model, float]:
     return model, truth
 
 
-@pytest.mark.representatives(but=["from the prior-laplace", "from the prior-ep"])
 @pytest.mark.parametrize("approximation", ["laplace", "ep"])
 @pytest.mark.parametrize("name", ESTIMATORS)
 def test_the_estimate_is_within_its_error_of_the_truth(known, name, approximation):
@@ -50,7 +49,6 @@ def test_the_estimate_is_within_its_error_of_the_truth(known, name, approximatio
     assert found.estimates.shape == (20,)
 
 
-@pytest.mark.full
 def test_the_standard_error_is_that_of_repeated_runs(known):
     model, _ = known
     settings = {"estimator": pmgp.estimators.ImportanceSampling(16), "compile_kwargs": FAST}
@@ -81,7 +79,6 @@ def test_the_approximations_own_evidence_is_that_of_its_fixed_point(name):
     assert abs(of_chains - exact) > 1e-5
 
 
-@pytest.mark.full
 def test_the_seed_repeats_it_and_the_point_matters(known):
     model, _ = known
     with model:

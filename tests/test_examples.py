@@ -22,7 +22,6 @@ def names_with_examples() -> list[str]:
     return [".".join(path.relative_to(PACKAGE.parent).with_suffix("").parts) for path in found]
 
 
-@pytest.mark.representatives("pmgp.core.numerics.ledger", "pmgp.interface.description", "pmgp.scores.binary")
 @pytest.mark.parametrize("name", names_with_examples())
 def test_examples_print_what_they_show(name):
     result = doctest.testmod(import_module(name), optionflags=OPTIONS)

@@ -193,13 +193,11 @@ def test_the_density_of_latent_values_is_computed_without_its_gradient_too(probl
     assert_allclose(target.value(theta), target.density(theta)[0], rtol=1e-12)
 
 
-@pytest.mark.full
 def test_a_model_with_latent_values_has_its_evidence(problem, latent):
     assert abs(latent.attrs["log_evidence"] - problem.log_evidence) < 4.0 * latent.attrs["standard_error"]
     assert latent.attrs["standard_error"] < 0.1
 
 
-@pytest.mark.full
 def test_it_has_the_posterior_of_theta(problem, latent):
     exact = np.log(problem.posterior_scales(np.random.default_rng(3), 4000))
     drawn = np.log(latent["posterior"]["scale"].to_numpy()[0])
@@ -208,7 +206,6 @@ def test_it_has_the_posterior_of_theta(problem, latent):
     assert abs(drawn.std() / exact.std() - 1.0) < 4.0 * np.sqrt(0.5 * 3.0 * (1.0 / len(drawn) + 1.0 / len(exact)))
 
 
-@pytest.mark.full
 def test_all_variables_are_in_the_trace_with_their_dimensions(latent):
     draws = latent["posterior"]
     assert set(draws.data_vars) == {"scale", "root", "f"}
@@ -218,7 +215,6 @@ def test_all_variables_are_in_the_trace_with_their_dimensions(latent):
     assert np.isfinite(draws["f"]).all()
 
 
-@pytest.mark.slow
 def test_other_processes_give_the_same_draws(problem, latent):
     with pool(2) as executor:
         again = pmgp.importance(scaled(problem), draws=400, random_seed=2, executor=executor, **QUIETLY)
@@ -293,7 +289,6 @@ def test_weights_that_hardly_differ_are_trusted_whatever_the_shape_of_their_tail
     assert without_mean.words.endswith("they cannot be trusted")
 
 
-@pytest.mark.full
 def test_missing_observations_are_drawn_and_change_no_evidence(problem):
     """Given f they are labels with its probabilities; those of the draws differ from these by chance alone."""
     labels = np.where(np.arange(20) < 5, np.nan, problem.y)

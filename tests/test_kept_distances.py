@@ -6,7 +6,6 @@ import pickle
 
 import numpy as np
 import pymc as pm
-import pytest
 
 from pmgp.interface.distributions import BernoulliLogit
 from pmgp.interface.model.taking_apart import take_apart
@@ -19,7 +18,6 @@ def kept(name: str) -> list:
     return parts(kernels()[name]).latent_prior.blocked._kept()["distance"]
 
 
-@pytest.mark.full
 def test_distances_are_kept_where_theta_only_scales_them():
     """With one length-scale, and not with one for each feature."""
     [distances] = kept("isotropic")
@@ -28,7 +26,6 @@ def test_distances_are_kept_where_theta_only_scales_them():
     assert kept("ard") == []
 
 
-@pytest.mark.full
 def test_no_more_than_two_matrices_are_kept():
     def many(ls, s):
         return sum(s * pm.gp.cov.ExpQuad(3, ls=ls[place], active_dims=pair) for place, pair in enumerate(PAIRS))

@@ -77,7 +77,6 @@ def classes(weights, sources) -> pm.Model:
     return model
 
 
-@pytest.mark.full
 def test_each_class_has_the_covariance_of_its_weights(sources):
     parts = take_apart(classes(gamma_weights, sources), compile_kwargs=FAST)
     theta = np.log(RNG.gamma(2.0, size=2 * CLASSES))
@@ -88,7 +87,6 @@ def test_each_class_has_the_covariance_of_its_weights(sources):
     assert all(part.blocked is not None for part in parts.latent_prior.parts)
 
 
-@pytest.mark.full
 def test_predictions_know_the_weights_of_each_draw(sources):
     model = classes(gamma_weights, sources)
     weights, f = RNG.gamma(2.0, size=(1, 8, CLASSES, 2)), RNG.normal(size=(CLASSES, 1, 8, N))
@@ -105,7 +103,6 @@ def test_predictions_know_the_weights_of_each_draw(sources):
     assert_allclose(found["probabilities"].sum("category"), 1.0)
 
 
-@pytest.mark.full
 @pytest.mark.parametrize("weights", [gamma_weights, dirichlet_weights])
 def test_weights_are_hyper_parameters_like_others(weights, sources):
     model = classes(weights, sources)

@@ -137,7 +137,6 @@ def _nested(one: str, other: str) -> bool:
     return f"{one}.".startswith(f"{other}.") or f"{other}.".startswith(f"{one}.")
 
 
-@pytest.mark.full
 def test_modules_import_each_other_in_no_circle():
     assert {"app.tasks", "core.gaussians.base", "interface.model.taking_apart"} <= set(import_order(PACKAGE))
 
@@ -210,19 +209,16 @@ def test_importing_pmgp_alone_loads_neither():
     assert not alone & {"pymc", "pytensor", "numpy"}
 
 
-@pytest.mark.full
 def test_the_core_imports_without_pymc(loaded):
     assert "numpy" in loaded[0]
     assert not loaded[0] & {"pymc", "pytensor", "numba", "arviz", "xarray"}
 
 
-@pytest.mark.full
 def test_compiled_loops_need_no_pymc(loaded):
     assert "numba" in loaded[1]
     assert not loaded[1] & {"pymc", "pytensor", "arviz", "xarray"}
 
 
-@pytest.mark.full
 def test_what_samples_loads_no_arviz():
     """It takes seconds, twice as many where JAX is, and each spawned worker would pay for it."""
     [sampling] = loaded_by("import pmgp.interface.sampling, pmgp.gp, pmgp.steps")

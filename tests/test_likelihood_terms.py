@@ -135,7 +135,6 @@ TWINS = {
 }
 
 
-@pytest.mark.full
 @pytest.mark.parametrize("name", TWINS)
 def test_arranged_otherwise_the_likelihood_its_moments_and_its_approximation_are_the_same(name, rng):
     one, other = map(process, TWINS[name])
@@ -155,7 +154,6 @@ def test_arranged_otherwise_the_likelihood_its_moments_and_its_approximation_are
     assert_allclose(fits[0].mean, fits[1].mean, atol=1e-8)
 
 
-@pytest.mark.full
 def test_moments_of_terms_in_parts_are_those_of_quadrature(rng):
     model = process(weibull_in_parts)
     theta, mean, variance = np.array([0.1, 0.4]), rng.normal(size=N), rng.uniform(0.2, 1.0, N)
@@ -185,14 +183,12 @@ def hidden_coupling(f):
     pm.Potential("y", -pt.square(f + rho * pt.roll(f, 1)).sum())
 
 
-@pytest.mark.full
 @pytest.mark.parametrize("observe", [lambda f: coupled(f, 0.0), lambda f: coupled(f, 0.5), hidden_coupling])
 def test_a_coupling_that_vanishes_at_the_initial_point_is_found(observe):
     with pytest.raises(ModelError, match="does not factorize over 'f'"):
         process(observe)
 
 
-@pytest.mark.full
 def test_indices_that_are_data_are_read_again(rng):
     with pm.Model() as model:
         scale = pm.HalfNormal("scale", 1)

@@ -70,7 +70,6 @@ def errors(found) -> np.ndarray:
     return (az.mcse(weights.to_dataset(name="w"))["w"] / weights.mean(("chain", "draw"))).to_numpy()
 
 
-@pytest.mark.full
 def test_it_agrees_with_brute_force(found, truth):
     error = errors(found)
     assert error.max() < 0.05
@@ -81,7 +80,6 @@ def test_it_agrees_with_brute_force(found, truth):
     assert float(found.pareto_k.max()) < 1.0
 
 
-@pytest.mark.full
 def test_plain_weights_of_f_are_far_less_even(model, idata, found):
     """What integrating the latent value out is for."""
     with model, warnings.catch_warnings():
@@ -97,7 +95,6 @@ def test_labels_that_are_certain_under_a_draw_count_as_well(model, problem):
     assert_array_equal(_observed(take_apart(model), certain[None]), np.arange(N))
 
 
-@pytest.mark.full
 def test_it_has_arviz_form(found, model, idata, problem):
     assert found.elpd_i.dims == ("crab",)
     assert_array_equal(found.elpd_i["crab"], [f"crab {i}" for i in range(N)])
@@ -241,7 +238,6 @@ def chain_of(model, **values) -> xr.DataTree:
     return xr.DataTree.from_dict({"posterior": xr.Dataset(variables)})
 
 
-@pytest.mark.full
 def test_observations_of_one_latent_value_are_left_out_one_by_one():
     """Two measurements at the first place and none at the last, with f exactly from its posterior given the scale."""
     index, y = np.array([2, 0, 0, 1]), np.array([0.3, -0.2, 0.4, 1.0])
@@ -427,7 +423,6 @@ def test_terms_of_several_latent_values_are_refused():
         pmgp.loo(chain_of(joint, scale=np.ones(9), f=np.ones((9, 3))), model=joint, **SETTINGS)
 
 
-@pytest.mark.full
 def test_data_that_were_lengthened_before_sampling_are_those_of_the_draws():
     rng = np.random.default_rng(3)
     places, labels = rng.normal(size=(12, 1)), rng.integers(0, 2, 12)

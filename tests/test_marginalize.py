@@ -50,7 +50,6 @@ def marginal(request) -> pm.Model:
     return pmgp.marginal.approximate(noisy_model(), approximation=request.param, compile_kwargs=FAST)
 
 
-@pytest.mark.full
 def test_the_gradient_is_that_of_the_density(marginal):
     point = marginal.initial_point()
     start = DictToArrayBijection.map(point)
@@ -64,7 +63,6 @@ def test_the_gradient_is_that_of_the_density(marginal):
     assert_allclose(gradient(at(theta)), differences, rtol=2e-4, atol=2e-4)
 
 
-@pytest.mark.full
 def test_what_does_not_depend_on_f_stays(marginal):
     names = {"noise", "lengthscale", "variance", "level"}
     assert {rv.name for rv in marginal.free_RVs} == names
@@ -75,7 +73,6 @@ def test_what_does_not_depend_on_f_stays(marginal):
     assert np.exp(marginal.initial_point()["noise_log__"]) == pytest.approx(0.7)
 
 
-@pytest.mark.full
 def test_its_density_is_the_prior_times_the_evidence(marginal):
     """Each hyper-parameter in its own place, whatever the order of the model's variables."""
     model = noisy_model()
@@ -98,7 +95,6 @@ def operation_of(marginal: pm.Model) -> LogEvidence:
     return operation
 
 
-@pytest.mark.full
 def test_the_model_that_was_given_may_change_its_data():
     """The marginal model keeps the data as they were."""
     model = noisy_model()
@@ -112,7 +108,6 @@ def test_the_model_that_was_given_may_change_its_data():
     assert "X" not in marginal.named_vars
 
 
-@pytest.mark.full
 def test_an_impossible_theta_has_density_zero(marginal):
     point = marginal.initial_point()
     density, gradient = marginal.compile_logp(mode="FAST_COMPILE"), marginal.compile_dlogp(mode="FAST_COMPILE")
@@ -124,7 +119,6 @@ def test_an_impossible_theta_has_density_zero(marginal):
     assert np.isfinite(gradient(point)).all()
 
 
-@pytest.mark.full
 def test_the_operation_survives_pickling(marginal):
     operation = operation_of(marginal)
     theta = np.linspace(-0.1, 0.2, 5)
@@ -133,7 +127,6 @@ def test_the_operation_survives_pickling(marginal):
     assert_array_equal(copy.gradient(theta), operation.evidence.gradient(theta))
 
 
-@pytest.mark.full
 def test_the_maximum_is_that_of_find_map(probit_model):
     with warnings.catch_warnings():
         warnings.simplefilter("ignore", FutureWarning)
@@ -202,7 +195,6 @@ def distance(values: np.ndarray, log_weights: np.ndarray, truth: float) -> float
     return float(abs(mean - truth) / error)
 
 
-@pytest.mark.full
 def test_weights_make_the_draws_exact(problem, approximate, weighted):
     truth = true_mean(problem)
     log_weights = weighted["sample_stats"]["log_weight"].to_numpy()
@@ -213,7 +205,6 @@ def test_weights_make_the_draws_exact(problem, approximate, weighted):
     assert distance(log_scale(approximate), broken, truth) > 6.0
 
 
-@pytest.mark.full
 def test_the_weights_mean_is_the_ratio_of_the_evidences(problem, model, approximate, weighted):
     laplace = pmgp.evidence(
         approximate, model=model, estimator="none", approximation="laplace", random_seed=2, **SETTINGS
@@ -226,7 +217,6 @@ def test_the_weights_mean_is_the_ratio_of_the_evidences(problem, model, approxim
     assert abs(expected) > 0.05
 
 
-@pytest.mark.full
 def test_resampled_draws_agree_with_the_exact_chain(model, approximate):
     corrected = pmgp.marginal.correct(approximate, model=model, random_seed=1, **SETTINGS)
     assert corrected.attrs["words"].endswith("they can be trusted")
@@ -252,7 +242,6 @@ def shortened(idata) -> xr.DataTree:
     )
 
 
-@pytest.mark.full
 def test_it_keeps_the_other_groups_and_repeats_by_seed(model, approximate, weighted):
     few = shortened(approximate)
     one, two = (pmgp.marginal.correct(few, model=model, random_seed=4, **SETTINGS) for _ in range(2))
@@ -266,7 +255,6 @@ def test_it_keeps_the_other_groups_and_repeats_by_seed(model, approximate, weigh
         assert np.isin(one["posterior"]["scale"][chain], scales[chain]).all()
 
 
-@pytest.mark.full
 def test_predictions_refuse_draws_that_have_weights(model, weighted):
     with pytest.raises(ValueError, match=r"the draws have weights.*unless resample=False"):
         pmgp.predict(weighted, [[0.0]], model=model)
@@ -274,7 +262,6 @@ def test_predictions_refuse_draws_that_have_weights(model, weighted):
         pmgp.loo(weighted, model=model, progressbar=False)
 
 
-@pytest.mark.full
 def test_weights_that_cannot_be_trusted_are_told(model, approximate):
     """A chain of another density: its stored evidence falls with the scale as no posterior does."""
     wrong = shortened(approximate)
@@ -284,7 +271,6 @@ def test_weights_that_cannot_be_trusted_are_told(model, approximate):
     assert found.attrs["pareto_k"] > 0.7
 
 
-@pytest.mark.full
 def test_draws_that_cannot_be_corrected_are_refused(model, approximate):
     posterior = approximate["posterior"].to_dataset().drop_vars("log_marginal_likelihood")
     plain = xr.DataTree.from_dict({"posterior": posterior})

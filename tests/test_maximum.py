@@ -56,7 +56,6 @@ def model(request, probit_model, binary_data):
     return probit_model if request.param == "isotropic" else MODELS[request.param](*binary_data)
 
 
-@pytest.mark.full
 @pytest.mark.parametrize("prior", [True, False])
 @pytest.mark.parametrize("name", TIGHT)
 def test_the_gradient_is_that_of_the_objective(model, name, prior):
@@ -69,7 +68,6 @@ def test_the_gradient_is_that_of_the_objective(model, name, prior):
     assert_allclose(gradient, expected, rtol=2e-4, atol=2e-4)
 
 
-@pytest.mark.full
 @pytest.mark.parametrize("name", TIGHT)
 def test_the_prior_leaves_the_jacobian_out(probit_model, name):
     """As pymc.find_MAP: the density of Gamma(2, 1) at the length-scale itself."""
@@ -86,7 +84,6 @@ def found_by(probit_model):
     return cache(lambda name: pmgp.find_map(probit_model, approximation=name, compile_kwargs=FAST))
 
 
-@pytest.mark.full
 @pytest.mark.parametrize("approximation", ["ep", "laplace"])
 def test_it_finds_a_maximum(probit_model, found_by, approximation):
     found = found_by(approximation)
@@ -103,7 +100,6 @@ def test_it_finds_a_maximum(probit_model, found_by, approximation):
         assert objective(theta + shift)[0] < value
 
 
-@pytest.mark.full
 def test_different_starts_lead_to_one_maximum(probit_model, found_by):
     far = pmgp.find_map(probit_model, start={"lengthscale": 4.0, "variance_log__": 2.0}, compile_kwargs=FAST)
     near = found_by("ep")
@@ -111,13 +107,11 @@ def test_different_starts_lead_to_one_maximum(probit_model, found_by):
     assert_allclose(far.point["lengthscale"], near.point["lengthscale"], rtol=5e-3)
 
 
-@pytest.mark.full
 def test_without_the_prior_the_evidence_is_larger(probit_model, found_by):
     type_two = pmgp.find_map(probit_model, prior=False, compile_kwargs=FAST)
     assert type_two.log_evidence > found_by("ep").log_evidence
 
 
-@pytest.mark.full
 def test_the_context_gives_the_model(probit_model):
     with probit_model:
         found = pmgp.find_map(max_iterations=1, compile_kwargs=FAST)
@@ -145,7 +139,6 @@ def five_classes(X, y) -> pm.Model:
     return pmgp.models.multiclass_classifier(X, (np.arange(len(y)) + y) % 5, list("abcde"))
 
 
-@pytest.mark.full
 @pytest.mark.parametrize(
     ("build", "name", "shapes"),
     [
@@ -174,7 +167,6 @@ def objective_variables(model: pm.Model) -> list:
     return [variable for variable in model.free_RVs if variable.name not in ("f", "g")]
 
 
-@pytest.mark.full
 def test_a_start_without_evidence_is_refused(probit_model):
     with pytest.raises(ValueError, match="prior density of the hyper-parameters is not finite"):
         pmgp.find_map(probit_model, start={"variance_log__": 800.0}, compile_kwargs=FAST)

@@ -59,7 +59,6 @@ def sampled(model: pm.Model, *steps, draws: int = 40, **options):
         return pm.sample(draws, tune=40, step=methods, random_seed=3, **SETTINGS | options)
 
 
-@pytest.mark.full
 @pytest.mark.parametrize("name", ["normal", "probit", "gamma"])
 def test_theta_moves_as_without_the_rows(name):
     with_rows, without = sampled(model_of(name)), sampled(model_of(name, without_rows=True))
@@ -68,7 +67,6 @@ def test_theta_moves_as_without_the_rows(name):
     assert with_rows["posterior"]["y_unobserved"].sizes["y_unobserved_dim_0"] == MISSING.sum()
 
 
-@pytest.mark.full
 @pytest.mark.parametrize("steps", [(pmgp.PseudoMarginal,), (pmgp.EllipticalSlice, pmgp.steps.Ancillary)])
 def test_they_belong_to_the_f_and_theta_of_their_draw(steps):
     """Their standardized residuals are standard normal, which those beside another draw's f are not."""
@@ -109,7 +107,6 @@ def test_the_generator_of_the_chain_stays_as_it_is():
     assert (first["y_unobserved"] != imputation.drawn(rng, model.initial_point())["y_unobserved"]).all()
 
 
-@pytest.mark.full
 def test_a_stored_run_goes_on_with_them(tmp_path):
     options = {"tune": 20, "chains": 2, "cores": 1, "random_seed": 1, "progressbar": False, "quiet": True}
     whole = pmgp.sample(model_of("poisson"), draws=30, **options)
@@ -119,7 +116,6 @@ def test_a_stored_run_goes_on_with_them(tmp_path):
         assert_array_equal(resumed["posterior"][name], whole["posterior"][name])
 
 
-@pytest.mark.full
 def test_evidence_and_loo_leave_them_out():
     model, without = model_of("probit"), model_of("probit", without_rows=True)
     idata = sampled(model, draws=200)

@@ -124,7 +124,6 @@ def example(name: str) -> tuple[pm.Model, LatentGaussianModel]:
     return model, split(model)
 
 
-@pytest.mark.representatives("probit", "potential")
 @every_observation
 def test_parts_sum_to_the_log_density_of_pymc(name, rng):
     model, latent_model = example(name)
@@ -139,7 +138,6 @@ def test_parts_sum_to_the_log_density_of_pymc(name, rng):
         assert parts == pytest.approx(logp({**latent_model.unravel(theta), "f": f}), abs=1e-8)
 
 
-@pytest.mark.full
 def test_log_prior_has_the_jacobian_and_parts_of_every_shape(rng):
     with pm.Model() as model:
         lengthscale = pm.Gamma("lengthscale", 1, 0.5, shape=3)
@@ -159,7 +157,6 @@ def test_log_prior_has_the_jacobian_and_parts_of_every_shape(rng):
         assert latent_model.log_prior(theta) == pytest.approx(logp(point), abs=1e-10)
 
 
-@pytest.mark.full
 def test_ravel_and_unravel_are_inverse(rng):
     latent_model = example("negative binomial")[1]
     assert latent_model.theta_names == ["variance_log__", "alpha_log__"]
@@ -198,7 +195,6 @@ KERNELS = {
 }
 
 
-@pytest.mark.full
 @pytest.mark.parametrize("kernel", KERNELS)
 def test_covariance_is_that_of_the_kernel(kernel):
     cov_func, expected = KERNELS[kernel]
@@ -210,7 +206,6 @@ def test_covariance_is_that_of_the_kernel(kernel):
     assert_allclose(prior.mean, 0.0)
 
 
-@pytest.mark.full
 def test_mean_function():
     slopes = np.array([1.0, -2.0, 0.5])
     mean_func = lambda: pm.gp.mean.Linear(coeffs=slopes, intercept=0.3)  # noqa: E731
@@ -233,14 +228,12 @@ def test_a_multivariate_normal_without_a_process_serves_too(rng):
     assert_allclose(prior.covariance, np.exp(1.0) * np.eye(3))
 
 
-@pytest.mark.representatives("probit")
 @pytest.mark.parametrize("name", CLOSED)
 def test_links_of_the_core_take_its_closed_form(name):
     latent_model = example(name)[1]
     assert isinstance(latent_model.likelihood(np.zeros(latent_model.dimension)), CLOSED[name])
 
 
-@pytest.mark.full
 @pytest.mark.parametrize("name", TWINS)
 def test_the_distributions_of_pymc_give_the_same_likelihood(name, rng):
     own, other = example(name)[1], split(process(TWINS[name]))
@@ -290,7 +283,6 @@ PARAMETRIC = {
 }
 
 
-@pytest.mark.representatives(but=["thresholds"])
 @pytest.mark.parametrize("name", PARAMETRIC)
 def test_replaced_parameters_are_seen(name, rng):
     observe, core, values = PARAMETRIC[name]
@@ -325,14 +317,12 @@ BAD_DATA = {
 }
 
 
-@pytest.mark.representatives("found -1", "from 0 to 2.*found 3")
 @pytest.mark.parametrize("message", BAD_DATA)
 def test_data_and_parameters_that_only_the_split_can_check_are_named(message):
     with pytest.raises(ValueError, match=message):
         split(process(BAD_DATA[message]))
 
 
-@pytest.mark.full
 def test_parameters_that_depend_on_f_are_left_to_the_graph(rng):
     def observe(f):
         pmgp.likelihoods.LogGaussianCox("y", f, pt.exp(f), observed=COUNTS)
@@ -352,7 +342,6 @@ def unordered_thresholds() -> pm.Model:
     )
 
 
-@pytest.mark.full
 def test_a_theta_with_impossible_parameters_has_no_likelihood(rng):
     latent_model = split(unordered_thresholds())
     f = rng.normal(size=(4, N))
@@ -361,7 +350,6 @@ def test_a_theta_with_impossible_parameters_has_no_likelihood(rng):
     assert np.array_equal(latent_model.likelihood(bad).log_likelihood(f), np.full(4, -np.inf))
 
 
-@pytest.mark.full
 def test_a_chain_rejects_impossible_parameters():
     model = unordered_thresholds()
     with model:
@@ -373,7 +361,6 @@ def test_a_chain_rejects_impossible_parameters():
     assert len(np.unique(thresholds[:, 0])) > 3
 
 
-@pytest.mark.full
 def test_thresholds_are_inferred_by_the_pseudo_marginal_chain():
     model = example("ordinal")[0]
     with model:
@@ -385,7 +372,6 @@ def test_thresholds_are_inferred_by_the_pseudo_marginal_chain():
     assert len(np.unique(idata["posterior"]["noise"])) > 3
 
 
-@pytest.mark.full
 @pytest.mark.parametrize("name", ["ordinal", "poisson"])
 def test_pickled_likelihoods_are_the_same(name, rng):
     latent_model = split(process(OBSERVATIONS[name]))
@@ -397,7 +383,6 @@ def test_pickled_likelihoods_are_the_same(name, rng):
         assert np.array_equal(twin.likelihood(theta).third_derivative(f), expected)
 
 
-@pytest.mark.full
 def test_derivatives_are_compiled_once_and_only_if_needed(monkeypatch, rng):
     latent_model = split(process(OBSERVATIONS["poisson"]))
     compiled, original = [], Compiler._compiled
@@ -410,7 +395,6 @@ def test_derivatives_are_compiled_once_and_only_if_needed(monkeypatch, rng):
     assert len(compiled) == 2
 
 
-@pytest.mark.representatives("poisson", "normal", "potential")
 @by_graph
 def test_likelihoods_by_graph_have_the_right_derivatives(name, rng):
     model, latent_model = example(name)
@@ -437,7 +421,6 @@ def test_likelihoods_by_graph_have_the_right_derivatives(name, rng):
     assert np.all(likelihood.fisher_information(f) >= 0.0)
 
 
-@pytest.mark.representatives(but=["bernoulli", "shifted probit"])
 @by_graph
 def test_leading_axes_are_independent_draws(name, rng):
     latent_model = example(name)[1]
@@ -449,7 +432,6 @@ def test_leading_axes_are_independent_draws(name, rng):
         assert together[index] == pytest.approx(likelihood.log_likelihood(f[index]), abs=1e-10)
 
 
-@pytest.mark.full
 def test_a_shifted_probit_is_the_core_one_elsewhere(rng):
     f = rng.normal(size=N)
     likelihood = example("shifted probit")[1].likelihood(np.zeros(1))
@@ -501,7 +483,6 @@ def test_replaced_labels_outside_the_support_are_named():
         latent_model.refresh_data()
 
 
-@pytest.mark.full
 def test_one_of_several_latent_vectors_can_be_named():
     with pm.Model() as model:
         scale = pm.HalfNormal("scale", 1)
@@ -582,7 +563,6 @@ WRONG_MODELS = {
 }
 
 
-@pytest.mark.representatives(but=["differences", "summed_rate"])
 @pytest.mark.parametrize("build", WRONG_MODELS, ids=lambda build: build.__name__)
 def test_wrong_models_are_refused(build):
     with pm.Model() as model:

@@ -54,7 +54,6 @@ def idata(problem):
     return posterior(scale=problem.posterior_scales(np.random.default_rng(0), 400))
 
 
-@pytest.mark.full
 @pytest.mark.parametrize("approximation", ["ep", "laplace"])
 def test_it_is_within_its_error_of_the_truth(problem, model, idata, approximation):
     found = pmgp.evidence(idata, model=model, approximation=approximation, random_seed=1, **SETTINGS)
@@ -65,7 +64,6 @@ def test_it_is_within_its_error_of_the_truth(problem, model, idata, approximatio
     assert found.trust.effective_size > 500
 
 
-@pytest.mark.slow
 def test_the_standard_error_covers_in_repetition(problem, model):
     """Each repetition has a chain of its own; the bounds are those of a binomial, passed once in a thousand times."""
     truth, inside = problem.log_evidence, 0
@@ -80,7 +78,6 @@ def test_the_standard_error_covers_in_repetition(problem, model):
     assert low <= inside <= high
 
 
-@pytest.mark.full
 @pytest.mark.parametrize("omitted", ["proposal", "Jacobian"])
 def test_without_one_of_the_densities_it_fails(problem, model, idata, omitted, monkeypatch):
     """Broken twins: what the truth above rejects."""
@@ -95,7 +92,6 @@ def test_without_one_of_the_densities_it_fails(problem, model, idata, omitted, m
     assert abs(found.log_evidence - problem.log_evidence) > 8.0 * found.standard_error
 
 
-@pytest.mark.full
 def test_the_evidence_of_all_labelings_sums_to_one():
     """One proposal serves for all of them: the draws it is fitted to decide its precision alone."""
     X = np.linspace(-1.0, 1.0, 4)[:, None]
@@ -118,7 +114,6 @@ def test_the_evidence_of_all_labelings_sums_to_one():
     assert abs(probabilities.sum() - 1.0) < 4.0 * error
 
 
-@pytest.mark.full
 def test_the_seed_repeats_it(model, idata):
     with model:
         one, two, other = (pmgp.evidence(idata, draws=100, random_seed=s, **SETTINGS) for s in (1, 1, 2))
@@ -126,7 +121,6 @@ def test_the_seed_repeats_it(model, idata):
     assert one.log_evidence != other.log_evidence
 
 
-@pytest.mark.full
 def test_the_approximations_own_evidence_can_be_integrated(problem, model, idata):
     found = pmgp.evidence(idata, model=model, estimator="none", random_seed=1, **SETTINGS)
     assert found.log_evidence == pytest.approx(problem.log_evidence, abs=0.05)
@@ -154,7 +148,6 @@ def test_theta_of_a_hierarchical_prior_is_transformed_by_its_own_bounds():
     assert_allclose(found[:, 1:], np.log(ratio / (1.0 - ratio)), rtol=1e-8)
 
 
-@pytest.mark.representatives("4000")
 @pytest.mark.parametrize("size", [40, 4000])
 def test_the_proposal_is_a_density_and_has_the_moments_of_its_draws(size):
     """On two separate groups of draws; a t with five degrees of freedom has the variance 5/3 of its scale."""
@@ -218,7 +211,6 @@ def test_a_discrete_hyper_parameter_is_refused():
         pmgp.evidence(posterior(number=np.arange(50)), model=model, **SETTINGS)
 
 
-@pytest.mark.full
 def test_a_transformation_that_confines_a_variable_is_told():
     with pm.Model() as model:
         ordered = pm.distributions.transforms.ordered

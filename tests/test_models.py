@@ -44,7 +44,6 @@ def correlation(kernel, r2):
     }[kernel]
 
 
-@pytest.mark.full
 @pytest.mark.parametrize("kernel", KERNELS)
 @pytest.mark.parametrize("likelihood", LIKELIHOODS)
 def test_joint_density_is_that_of_the_article(data, kernel, likelihood):
@@ -116,7 +115,6 @@ COUNTS = np.array([0, 3, 1, 0, 7, 2, 2, 1])
 EXPOSURE = np.linspace(0.5, 4.0, N)
 
 
-@pytest.mark.full
 @pytest.mark.parametrize("exposure", [None, EXPOSURE])
 def test_joint_density_of_counts(data, exposure):
     X, _ = data
@@ -258,7 +256,6 @@ GRADES = np.array([0, 2, 1, 1, 2, 0, 1, 2])
 NAMES = ["low", "medium", "high"]
 
 
-@pytest.mark.full
 def test_joint_density_of_ordered_categories(data):
     X, _ = data
     model = ordinal_regression(X, GRADES, NAMES, "ard")
@@ -315,7 +312,6 @@ def test_bad_categories_are_refused(data, change, message):
         ordinal_regression(**({"X": data[0], "y": GRADES, "categories": NAMES} | change))
 
 
-@pytest.mark.full
 def test_joint_density_of_classes(data):
     X, _ = data
     model = multiclass_classifier(X, GRADES, NAMES, "ard")

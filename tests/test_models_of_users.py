@@ -141,7 +141,6 @@ MODELS = [
 ]
 
 
-@pytest.mark.representatives("a_density_of_ones_own")
 @pytest.mark.parametrize("write", MODELS, ids=lambda write: write.__name__)
 def test_the_parts_are_those_of_the_model_and_a_chain_runs(write):
     with pm.Model() as model:
@@ -181,7 +180,6 @@ def in_one_part(f, alpha):
     pm.Potential("y", pt.switch(CENSORED, survived, density))
 
 
-@pytest.mark.full
 def test_a_likelihood_of_two_parts_of_different_length_is_sampled_as_one():
     draws = []
     for observe in (in_two_parts, in_one_part):

@@ -78,7 +78,6 @@ def prior(settings=None, length=2) -> tuple[ThetaPrior, ThetaVector, pm.Model]:
     return ThetaPrior(model.logp(sum=False), theta), theta, model
 
 
-@pytest.mark.full
 def test_log_priors_are_those_of_the_model():
     by_numbers, theta, model = prior()
     assert isinstance(by_numbers._function, NumberGraph)
@@ -106,7 +105,6 @@ def slopes(at: np.ndarray) -> np.ndarray:
     return np.array([2.0 - 2.0 * g, 1.0 - h**2, 2.0 - 5.0 * b, 0.0])
 
 
-@pytest.mark.full
 def test_gradients_by_numbers():
     by_numbers, theta = positive()
     rng = np.random.default_rng(0)
@@ -118,7 +116,6 @@ def test_gradients_by_numbers():
     np.testing.assert_allclose(copy.gradient(at), slopes(at), rtol=1e-9, atol=1e-12)
 
 
-@pytest.mark.full
 def test_gradients_of_vectors_by_numbers():
     by_numbers, theta, model = prior()
     value = model.compile_logp(mode="FAST_COMPILE")
@@ -131,7 +128,6 @@ def test_gradients_of_vectors_by_numbers():
     assert by_numbers._gradient.function is None
 
 
-@pytest.mark.full
 @pytest.mark.parametrize("broken", [False, True])
 def test_a_gradient_that_differs_from_pytensors_is_not_taken(broken, monkeypatch):
     by_numbers, theta = positive()
@@ -143,7 +139,6 @@ def test_a_gradient_that_differs_from_pytensors_is_not_taken(broken, monkeypatch
     assert (by_numbers._gradient.function is not None) == broken
 
 
-@pytest.mark.full
 def test_the_users_mode_is_kept_for_gradients():
     compiled, theta = positive({"mode": "FAST_COMPILE"})
     at = np.full(theta.dimension, 0.1)
@@ -151,7 +146,6 @@ def test_the_users_mode_is_kept_for_gradients():
     assert compiled._gradient.function is not None
 
 
-@pytest.mark.full
 def test_the_users_mode_is_kept():
     compiled, theta, model = prior({"mode": "FAST_COMPILE"})
     assert not isinstance(compiled._function, NumberGraph | NumpyFunction)
@@ -169,7 +163,6 @@ def prior_of_many(matrix: bool = True) -> tuple[ThetaPrior, ThetaVector, pm.Mode
     return ThetaPrior(model.logp(sum=False), theta), theta, model
 
 
-@pytest.mark.full
 def test_matrices_and_long_vectors_are_calls_of_numpy():
     by_arrays, theta, model = prior_of_many()
     assert isinstance(by_arrays._function, NumpyFunction)
@@ -183,7 +176,6 @@ def test_matrices_and_long_vectors_are_calls_of_numpy():
     assert by_arrays._gradient.function is None
 
 
-@pytest.mark.full
 def test_values_of_numpy_that_differ_from_pytensors_are_not_taken(monkeypatch):
     right = NumpyFunction.__call__
     assert isinstance(prior_of_many(matrix=False)[0]._function, NumpyFunction)
@@ -197,7 +189,6 @@ def test_values_of_numpy_that_differ_from_pytensors_are_not_taken(monkeypatch):
     assert by_arrays._gradient.function is not None
 
 
-@pytest.mark.full
 def test_data_that_may_change_are_read_at_each_call():
     with pm.Model() as model:
         pm.Normal("long", np.linspace(-1.0, 1.0, 40), pm.Data("scale", 1.0))

@@ -156,7 +156,6 @@ class MeanOfLogs(PriorSampling):
         return _Mean(mean.particles, np.full(40, mean.logs.mean()))
 
 
-@pytest.mark.full
 @pytest.mark.parametrize(("kind", "algorithm"), [("estimator", PriorSampling()), ("approximation", OneStep())])
 def test_an_algorithm_from_outside_samples_exactly(kind, algorithm):
     assert distance(sampled(**{kind: algorithm})) < 4.0
@@ -166,20 +165,17 @@ MOVED = [pmgp.PseudoMarginal, pmgp.steps.Ancillary]
 OPTION = {pmgp.PseudoMarginal: "proposal", pmgp.steps.Ancillary: "operator"}
 
 
-@pytest.mark.full
 @pytest.mark.parametrize("scheme", MOVED)
 def test_a_move_of_theta_from_outside_samples_exactly(scheme):
     """The move samples from p(theta|y), and from p(theta|nu, y) beside f."""
     assert distance(sampled(800, scheme, **{OPTION[scheme]: SliceSampling()})) < 4.0
 
 
-@pytest.mark.full
 @pytest.mark.parametrize("scheme", MOVED)
 def test_a_move_that_leaves_another_density_invariant_does_not(scheme):
     assert distance(sampled(800, scheme, **{OPTION[scheme]: SlicesTooHigh()})) > 8.0
 
 
-@pytest.mark.full
 def test_a_biased_estimator_does_not():
     assert distance(sampled(estimator=MeanOfLogs(), refresh_every=0)) > 8.0
 
@@ -255,13 +251,11 @@ class Inverted(CrankNicolson):
         return -super().log_ratio(point, candidate)
 
 
-@pytest.mark.full
 def test_an_update_of_f_from_outside_samples_exactly_beside_a_step_for_theta():
     draws = sampled_by(lambda: [pmgp.steps.Ancillary(), pmgp.steps.LatentStep(update=CrankNicolson())], 1500)
     assert distance(draws) < 4.0
 
 
-@pytest.mark.full
 def test_an_update_with_its_ratio_upside_down_does_not():
     draws = sampled_by(lambda: [pmgp.steps.Ancillary(), pmgp.steps.LatentStep(update=Inverted())], 1500)
     assert distance(draws) > 8.0

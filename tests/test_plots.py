@@ -40,7 +40,6 @@ def shown(figure):
     return [text.get_text() for text in texts(figure)]
 
 
-@pytest.mark.representatives("trace-False", "rank-False", "autocorrelation-False", "posterior-False")
 @pytest.mark.parametrize("ard", [False, True])
 @pytest.mark.parametrize("plot", [plots.trace, plots.rank, plots.autocorrelation, plots.posterior])
 def test_one_panel_a_hyperparameter_and_none_for_f(plot, ard):
@@ -52,7 +51,6 @@ def test_one_panel_a_hyperparameter_and_none_for_f(plot, ard):
         assert {name for name in FEATURES if name in " ".join(shown(figure))} == set(FEATURES)
 
 
-@pytest.mark.representatives(but=["plot0-labels0", "rank-labels1"])
 @pytest.mark.parametrize(
     ("plot", "labels"),
     [
@@ -181,7 +179,6 @@ def test_calibration_shows_every_point_and_names_the_classes():
     } <= set(shown(figure))
 
 
-@pytest.mark.full
 def test_abstention_shows_both_curves_of_every_classifier():
     rng = np.random.default_rng(0)
     p = rng.uniform(size=60)
@@ -209,7 +206,6 @@ def test_transform_histogram_by_hand():
     np.testing.assert_allclose(heights, expected)
 
 
-@pytest.mark.full
 def test_transform_histogram_is_level_for_the_right_distribution_only():
     rng = np.random.default_rng(0)
     rates = rng.uniform(0.5, 20, size=4000)
@@ -274,7 +270,6 @@ def test_measurements_are_drawn_within_and_outside_their_intervals():
     assert {"predicted mean of depth", "observed depth", "density of points"} <= set(shown(figure))
 
 
-@pytest.mark.full
 def test_categories_are_drawn_as_divided_bars_and_reliability():
     rng = np.random.default_rng(0)
     p = rng.dirichlet(np.ones(4), size=30)
@@ -312,7 +307,6 @@ def test_classes_are_drawn_as_bars_counts_and_a_reject_curve():
     np.testing.assert_allclose(rejects.lines[0].get_xydata(), np.column_stack([curve.abstention, curve.score]))
 
 
-@pytest.mark.representatives(but=["25"])
 @pytest.mark.parametrize("number", [3, 15, 25])
 def test_no_two_classes_have_the_same_color(number):
     y = np.arange(number)

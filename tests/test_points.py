@@ -54,7 +54,6 @@ GIVEN = {
 }
 
 
-@pytest.mark.representatives("a scalar for a vector", "an integer", "transformed, for a vector")
 @pytest.mark.parametrize("case", GIVEN)
 def test_values_are_put_in_their_places(model, case):
     given, expected = GIVEN[case]
@@ -92,7 +91,6 @@ def test_what_is_no_value_of_its_variable_is_refused_by_name(model, case):
         value_point(model, given)
 
 
-@pytest.mark.full
 def test_a_partial_point_is_enough(model):
     both = [
         pmgp.marginal.log_likelihood(model, point, random_seed=1, compile_kwargs=FAST).value

@@ -206,7 +206,6 @@ def as_data():
     return pm.Data("X", X)
 
 
-@pytest.mark.representatives(but=["active columns-as_data"])
 @quickly
 @pytest.mark.parametrize(
     ("name", "inputs"),
@@ -238,7 +237,6 @@ def with_white_noise(variance, lengthscale):
     return isotropic(variance, lengthscale) + pm.gp.cov.WhiteNoise(np.sqrt(0.3))
 
 
-@pytest.mark.representatives("array")
 @quickly
 @pytest.mark.parametrize("inputs", [X, as_data], ids=["array", "data"])
 def test_white_noise(inputs):
@@ -266,7 +264,6 @@ MEANS = {
 }
 
 
-@pytest.mark.representatives("constant-array", "linear-array")
 @quickly
 @pytest.mark.parametrize("inputs", [X, as_data], ids=["array", "data"])
 @pytest.mark.parametrize("name", MEANS)
@@ -277,7 +274,6 @@ def test_mean_functions(name, inputs):
     check(predict(idata, model=model), *conditional_moments(idata, plain_kernel, mean))
 
 
-@pytest.mark.full
 @quickly
 def test_inputs_replaced_since_the_model_was_built():
     model, _ = build(inputs=as_data, observe=lambda f, observed: probit_data(f))
@@ -354,7 +350,6 @@ def test_far_away_the_prediction_is_the_prior():
     assert_allclose(prediction["latent_variance"], variance, rtol=1e-5)
 
 
-@pytest.mark.full
 @pytest.mark.parametrize(("observe", "conditional"), [(probit, probit), (logit, logit)])
 def test_agrees_with_pymc_within_monte_carlo_error(observe, conditional):
     number = 500
@@ -380,7 +375,6 @@ def test_agrees_with_pymc_within_monte_carlo_error(observe, conditional):
     assert np.all(np.abs(squares.mean(axis=0) - prediction["latent_variance"]) < 4.5 * error)
 
 
-@pytest.mark.full
 @quickly
 def test_a_conditional_in_the_same_model_is_no_obstacle():
     model, gp = build()
@@ -407,7 +401,6 @@ class Mirrored(pm.gp.cov.Covariance):
         return self.plain(X) + self.plain(X, back)
 
 
-@pytest.mark.full
 @quickly
 def test_a_kernel_of_unknown_operations():
     model, gp = build(cov_func=Mirrored, inputs=as_data)
@@ -457,7 +450,6 @@ def test_a_covariance_is_factorized_once_for_each_theta():
 # Settings
 
 
-@pytest.mark.representatives(but=["1"])
 @quickly
 @pytest.mark.parametrize("block_size", [1, 2, 5, 1000])
 def test_blocks_do_not_change_the_result(block_size):
@@ -468,7 +460,6 @@ def test_blocks_do_not_change_the_result(block_size):
     )
 
 
-@pytest.mark.full
 @quickly
 def test_some_draws_are_evenly_spaced_over_all():
     model, _ = build()
@@ -485,7 +476,6 @@ def test_some_draws_are_evenly_spaced_over_all():
     assert predict(tree, model=model, draws=1000).attrs["draws"] == 18
 
 
-@pytest.mark.full
 @quickly
 def test_the_model_is_taken_from_the_context():
     model, _ = build()
@@ -495,7 +485,6 @@ def test_the_model_is_taken_from_the_context():
     xr.testing.assert_equal(prediction, predict(idata, model=model))
 
 
-@pytest.mark.full
 @quickly
 def test_what_a_sampler_returns_is_understood(probit_model):
     quiet = {"progressbar": False, "quiet": True, "compute_convergence_checks": False}

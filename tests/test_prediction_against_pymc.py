@@ -151,7 +151,6 @@ def close(draws: np.ndarray, expected: np.ndarray) -> bool:
     return bool(np.all(np.abs(draws.mean(axis=0) - expected) < 4.5 * error + 5.0 / len(draws)))
 
 
-@pytest.mark.representatives("3")
 @pytest.mark.parametrize("seed", CASES)
 def test_predictions_are_averages_of_pymc(seed):
     case = Case.drawn(seed)

@@ -107,7 +107,6 @@ def dense_prediction(kernel, idata):
     return means.mean(axis=0), np.mean([K.diagonal() for _, K in moments], axis=0) + means.var(axis=0)
 
 
-@pytest.mark.representatives("space times time", "Coregion", "white noise")
 @pytest.mark.parametrize("name", KERNELS)
 def test_predictions_from_a_plain_array(name):
     kernel = KERNELS[name]

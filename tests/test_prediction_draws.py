@@ -111,7 +111,6 @@ def test_observations_are_drawn_given_the_latent_draw(drawn):
     within_error(standardized[:, 0] * standardized[:, 1], 0.0)
 
 
-@pytest.mark.full
 def test_they_agree_with_the_expectations(drawn):
     expected = pmgp.predict(posterior(), XNEW, model=build(), at={"E": EXPOSURE}, draws=None, progressbar=False)
     predictions = drawn["predictions"]
@@ -138,7 +137,6 @@ def test_plots_of_arviz(drawn, tmp_path):
     assert (tmp_path / "f.png").stat().st_size > 0
 
 
-@pytest.mark.full
 def test_the_same_seed_gives_the_same_draws():
     idata = posterior(draws=6)
     first, again, other = (sample(idata, random_seed=seed) for seed in (4, 4, 5))
@@ -147,14 +145,12 @@ def test_the_same_seed_gives_the_same_draws():
         assert not np.array_equal(first["predictions"][name], other["predictions"][name])
 
 
-@pytest.mark.full
 def test_a_generator_goes_on():
     idata, rng = posterior(draws=6), np.random.default_rng(3)
     first, second = sample(idata, random_seed=rng), sample(idata, random_seed=rng)
     assert not np.array_equal(first["predictions"]["f"], second["predictions"]["f"])
 
 
-@pytest.mark.full
 def test_no_two_draws_are_alike():
     predictions = sample(posterior(draws=20), random_seed=4)["predictions"]
     assert len(np.unique(predictions["f"])) == 2 * 20 * M
@@ -227,7 +223,6 @@ def repeated(f):
     pm.Normal("y", 2 * f[np.array([0, 0, 1])], 0.5, observed=np.ones(3))
 
 
-@pytest.mark.full
 @pytest.mark.parametrize("observe", [zero_inflated, ordered, ordinal, binary, normals, repeated, hurdle, without_zero])
 def test_observations_of_many_kinds(observe):
     model, idata = build(observe), posterior(1, 1500)

@@ -47,7 +47,6 @@ def quick_compilation():
         yield
 
 
-@pytest.mark.representatives("ExpQuad", "Cosine", "WarpedInput")
 @pytest.mark.parametrize("name", KERNELS)
 def test_a_covariance_at_old_and_new_inputs(name):
     with pm.Model():

@@ -147,7 +147,6 @@ CLASSIFIERS = {
 }
 
 
-@pytest.mark.full
 @pytest.mark.parametrize("observe", CLASSIFIERS, ids=lambda observe: observe.__name__)
 def test_probabilities_of_classes_are_integrals_over_all_processes(observe):
     model = built(observe)
@@ -230,7 +229,6 @@ MEANS = {
 }
 
 
-@pytest.mark.representatives(but=["zero_inflated"])
 @pytest.mark.parametrize("observe", MEANS, ids=lambda observe: observe.__name__)
 def test_expected_observations_of_two_processes(observe):
     model = built(observe)
@@ -240,7 +238,6 @@ def test_expected_observations_of_two_processes(observe):
     assert list(found["process"].to_numpy()) == ["f0", "f1"]
 
 
-@pytest.mark.full
 def test_a_noise_that_is_a_process_is_averaged_over():
     """The closed form of an ordinal label has a noise that is known."""
     model = built(varying_noise)
@@ -254,7 +251,6 @@ def test_a_noise_that_is_a_process_is_averaged_over():
     assert_allclose(found["probabilities"], averaged(probabilities, *moments(idata), order=60), atol=3e-4)
 
 
-@pytest.mark.representatives("softmax_of_one_kernel-1", "softmax_of_a_batch-1")
 @pytest.mark.parametrize(
     ("observe", "processes"),
     [(softmax_of_one_kernel, 1), (softmax_of_a_batch, 1), (softmax_of_several, 3), (softmax_of_kernels_of_a_batch, 3)],
@@ -268,7 +264,6 @@ def test_a_covariance_that_processes_share_is_factorized_once_for_each_theta(obs
     assert counts.total.cholesky == 2 * processes
 
 
-@pytest.mark.full
 @pytest.mark.parametrize("observe", [softmax_of_several, softmax_of_a_batch])
 @pytest.mark.parametrize("joint", [True, False])
 def test_draws_have_the_moments_of_the_predictions(observe, joint):
@@ -297,7 +292,6 @@ def test_draws_have_the_moments_of_the_predictions(observe, joint):
         assert np.abs(product.mean(axis=0) / (product.std(axis=0) / np.sqrt(number))).max() < 4.0
 
 
-@pytest.mark.full
 def test_rows_of_a_matrix_have_the_names_of_their_coordinates():
     with pm.Model(coords={"class": ["red", "green", "blue"], "observation": range(N)}) as model:
         f = process("f", pm.Gamma("variance", 3, 1), 1.0, n_outputs=CLASSES, dims=("class", "observation"))
@@ -310,7 +304,6 @@ def test_rows_of_a_matrix_have_the_names_of_their_coordinates():
     assert drawn["predictions"]["f"].shape == (CHAINS, 5, CLASSES, M)
 
 
-@pytest.mark.full
 def test_at_the_old_inputs_each_process_is_what_was_drawn():
     model = built(softmax_of_several)
     idata = posterior(model)
@@ -319,7 +312,6 @@ def test_at_the_old_inputs_each_process_is_what_was_drawn():
     assert_allclose(found["latent_mean"], expected, atol=1e-3)
 
 
-@pytest.mark.full
 def test_blocks_of_new_inputs_do_not_change_the_result():
     model = built(softmax_of_several)
     idata = posterior(model)
@@ -349,7 +341,6 @@ def test_processes_that_are_observed_elsewhere_are_given_alone():
     assert set(found.data_vars) == {"latent_mean", "latent_variance"}
 
 
-@pytest.mark.full
 def test_an_observation_for_each_process_is_none_of_a_new_point():
     def by_rows(variance):
         f = process("f", variance, 1.0, n_outputs=CLASSES)
@@ -378,7 +369,6 @@ def test_vectors_of_different_lengths_are_refused():
         pmgp.predict(None, XNEW, model=built(coefficients), **QUIETLY)
 
 
-@pytest.mark.representatives(but=["10-64"])
 @pytest.mark.parametrize(("number", "nodes"), [(2, 324), (3, 64), (10, 64)])
 def test_the_values_that_are_averaged_at_a_time_are_bounded(number, nodes):
     with pm.Model() as model:

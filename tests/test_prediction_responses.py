@@ -75,7 +75,6 @@ def lognormal(prediction, factor=1.0):
 # What belongs to an observation
 
 
-@pytest.mark.representatives(but=["32-1"])
 @pytest.mark.parametrize(("n", "m"), [(64, 2), (32, 1), (2, 2), (1, 1), (1, 3), (4, 4), (3, 32)])
 def test_an_exposure_that_happens_to_fit_is_not_taken_for_a_number(n, m):
     """With 64 exposures and 2 points there are 32 nodes each: the lengths agree."""
@@ -86,7 +85,6 @@ def test_an_exposure_that_happens_to_fit_is_not_taken_for_a_number(n, m):
     assert set(prediction.data_vars) == {"latent_mean", "latent_variance"}
 
 
-@pytest.mark.representatives("64-2", "1-1")
 @pytest.mark.parametrize(("n", "m"), [(64, 2), (32, 1), (2, 2), (1, 1), (1, 3), (4, 4), (3, 32)])
 def test_exposures_are_those_of_the_new_points(n, m):
     inputs, new = RNG.normal(size=(n, D)), np.arange(m) + 0.5
@@ -121,7 +119,6 @@ SELECTIONS = {
 }
 
 
-@pytest.mark.representatives("repeated", "part")
 @pytest.mark.parametrize("name", SELECTIONS)
 def test_a_new_point_is_one_more_place(name):
     def observe(f):
@@ -186,7 +183,6 @@ def test_the_number_of_trials_may_be_one_number_for_all():
     assert_allclose(prediction["mean"], 20 * expected(prediction, expit), rtol=1e-10)
 
 
-@pytest.mark.full
 def test_a_number_among_the_data_may_be_replaced():
     def observe(f):
         pm.Poisson("y", pm.Data("hours", 2.0) * pm.math.exp(f), observed=COUNTS)
@@ -239,7 +235,6 @@ def test_missing_observations_are_no_obstacle():
 # Categories
 
 
-@pytest.mark.full
 def test_ordered_categories():
     cuts = np.array([-0.5, 0.7])
 
@@ -258,7 +253,6 @@ def test_ordered_categories():
         assert "mean" not in prediction
 
 
-@pytest.mark.representatives("0.0")
 @pytest.mark.parametrize("shift", [0.0, 1.5])
 def test_ordinal_labels_with_noise_for_each_point(shift):
     """In closed form with f itself, by quadrature for a function of it."""
@@ -332,7 +326,6 @@ MIXTURES = {
 }
 
 
-@pytest.mark.full
 @pytest.mark.parametrize("name", MIXTURES)
 def test_mixtures(name):
     observe, function = MIXTURES[name]
@@ -343,7 +336,6 @@ def test_mixtures(name):
 # Several observed variables
 
 
-@pytest.mark.full
 def test_several_observed_variables_are_told_apart():
     def observe(f):
         pm.Poisson("counts", pm.math.exp(f), observed=COUNTS)
@@ -497,7 +489,6 @@ REASONS = {
 VALUES = {"own_parameter": {"shift": np.ones(N)}, "between": {"z": np.zeros(N)}, "another_process": {"g": np.zeros(N)}}
 
 
-@pytest.mark.representatives("unnamed")
 @pytest.mark.parametrize("observe", REASONS, ids=lambda observe: observe.__name__)
 def test_why_nothing_can_be_said_of_observations(observe):
     model = build(observe)
@@ -536,7 +527,6 @@ WRONG = {
 }
 
 
-@pytest.mark.representatives("unknown name", "too short", "nan")
 @pytest.mark.parametrize("name", WRONG)
 def test_wrong_values_at_the_new_points_are_named(name):
     wrong, message = WRONG[name]

@@ -114,14 +114,12 @@ def sample(model: pm.Model, recommendation: Recommendation):
 SAMPLED = ("few hyper-parameters", "does not factorize", "known hyper-parameters", "two latent vectors")
 
 
-@pytest.mark.slow
 @pytest.mark.parametrize("case", CASES)
 def test_each_model_gets_its_step_methods(case):
     make, expected = CASES[case]
     assert [call.method.__name__ for call in pmgp.recommend(make()).calls] == expected
 
 
-@pytest.mark.slow
 @pytest.mark.parametrize("case", SAMPLED)
 def test_recommended_step_methods_run(case):
     model = CASES[case][0]()
@@ -137,7 +135,6 @@ def traits_of(model: pm.Model):
     return traits.traits_of(model, None)
 
 
-@pytest.mark.full
 def test_traits_are_those_of_the_likelihood():
     few = traits_of(isotropic(probit))
     assert (few.dimension, few.factorizes, few.sites_known, few.log_concave) == (2, True, True, True)
@@ -148,7 +145,6 @@ def test_traits_are_those_of_the_likelihood():
     assert hidden.log_concave
 
 
-@pytest.mark.full
 def test_reason_and_alternatives_follow_the_likelihood():
     plain = pmgp.recommend(isotropic(probit))
     assert "importance_ess" not in plain.reason
@@ -157,7 +153,6 @@ def test_reason_and_alternatives_follow_the_likelihood():
     assert not any('"laplace"' in alternative for alternative in pmgp.recommend(isotropic(summed)).alternatives)
 
 
-@pytest.mark.full
 def test_the_code_makes_what_steps_makes():
     model = ard(smooth)
     recommendation = pmgp.recommend(model)
@@ -193,14 +188,12 @@ def regression() -> pm.Model:
     return model
 
 
-@pytest.mark.full
 def test_a_latent_vector_that_is_chosen_is_named_to_the_step_methods():
     recommendation = pmgp.recommend(regression(), latent="g")
     assert [call.settings["latent"] for call in recommendation.calls] == ["g"]
     assert recommendation.name == "Pseudo-marginal chain with trajectories"
 
 
-@pytest.mark.full
 def test_two_processes_are_f_together_or_one_is_refused():
     assert "(gp1 + gp2)" in str(pmgp.recommend(two_vectors()))
     with pytest.raises(pmgp.ModelError, match=r"second latent process besides 'g': 'f' .*summed covariance"):
@@ -232,7 +225,6 @@ def test_an_unknown_latent_vector_is_refused():
         pmgp.recommend(two_vectors(), latent="h")
 
 
-@pytest.mark.full
 def test_outputs_of_one_process_are_f_together():
     model = pmgp.models.multiclass_classifier(X, np.arange(N) % 3, ["first", "second", "third"])
     assert pmgp.recommend(model).code == "pmgp.PseudoMarginal()"

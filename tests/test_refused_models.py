@@ -197,18 +197,6 @@ REFUSED = {
 }
 
 
-@pytest.mark.representatives(
-    "closed_form_with_nan",
-    "too_few_labels",
-    "a_column_of_labels",
-    "basis_functions",
-    "a_kronecker_covariance",
-    "an_observed_process",
-    "a_student_t_process",
-    "a_conditional",
-    "a_noisy_copy",
-    "a_process_about_another",
-)
 @pytest.mark.parametrize("build", REFUSED, ids=lambda build: build.__name__)
 @pytest.mark.filterwarnings("ignore::UserWarning")
 def test_the_cause_is_named(build):
@@ -227,7 +215,6 @@ def test_a_closed_form_with_too_few_labels_is_refused_when_the_model_is_written(
             pmgp.BernoulliProbit("y", process(), observed=labels)
 
 
-@pytest.mark.full
 def test_inputs_and_labels_that_are_replaced_are_looked_at_again():
     with pm.Model() as model:
         pm.Poisson("y", pt.exp(process(X=pm.Data("inputs", X))), observed=pm.Data("counts", COUNTS))
@@ -280,7 +267,6 @@ SECOND = {
 }
 
 
-@pytest.mark.full
 @pytest.mark.parametrize("case", SECOND)
 def test_a_second_process_is_no_hyperparameter(case):
     make, reason = SECOND[case]
@@ -293,7 +279,6 @@ def test_a_second_process_is_no_hyperparameter(case):
     assert pmgp.EllipticalSlice(latent="one", model=model, compile_kwargs=FAST).latent_name == "one"
 
 
-@pytest.mark.full
 @pytest.mark.parametrize("coefficients", [3, N])
 def test_regression_coefficients_are_hyperparameters_however_many(coefficients):
     Z = RNG.normal(size=(N, coefficients))
@@ -305,7 +290,6 @@ def test_regression_coefficients_are_hyperparameters_however_many(coefficients):
     assert parts.sites_known
 
 
-@pytest.mark.full
 def test_coefficients_of_the_mean_function_are_hyperparameters():
     with pm.Model() as model:
         beta = pm.MvNormal("beta", np.zeros(2), cov=np.eye(2))
@@ -325,7 +309,6 @@ def refusal(model: pm.Model, point: dict | None = None) -> str:
     return str(caught.value)
 
 
-@pytest.mark.full
 def test_parameters_outside_their_domain_are_named_at_the_start():
     with pm.Model() as model:
         thresholds = pm.Normal("thresholds", 0, 1, shape=2, initval=[-1.0, 1.0])
@@ -335,7 +318,6 @@ def test_parameters_outside_their_domain_are_named_at_the_start():
     assert "covariance" not in message
 
 
-@pytest.mark.full
 def test_an_indefinite_covariance_is_named_with_its_eigenvalues():
     with pm.Model() as model:
         r = pm.Uniform("r", -3, 3, initval=0.1)
@@ -346,7 +328,6 @@ def test_an_indefinite_covariance_is_named_with_its_eigenvalues():
     assert "likelihood" not in message
 
 
-@pytest.mark.full
 def test_a_covariance_that_is_not_finite_is_no_matter_of_its_inputs():
     with pm.Model() as model:
         power = pm.Normal("power")
@@ -357,7 +338,6 @@ def test_a_covariance_that_is_not_finite_is_no_matter_of_its_inputs():
     )
 
 
-@pytest.mark.full
 def test_observations_that_another_parameter_makes_impossible_are_named():
     with pm.Model() as model:
         width = pm.Normal("width", 3.0, 1.0)
@@ -397,7 +377,6 @@ class WithoutGradient(pm.gp.cov.Covariance):
         return exponential_kernel(pt.as_tensor(X)[:, 0], self.scale)
 
 
-@pytest.mark.full
 def test_a_covariance_without_gradient_serves_where_none_is_needed(monkeypatch):
     with pm.Model() as model:
         gp = pm.gp.Latent(cov_func=WithoutGradient(pm.HalfNormal("scale", 1.0)))

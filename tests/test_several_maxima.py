@@ -248,11 +248,9 @@ class FromTheHeaviest(Refitted):
         super().__init__(first, draws, log_weights, lambda theta: extended(heaviest))
 
 
-@pytest.mark.slow
 def test_weights_are_unbiased_where_maxima_are_found_from_draws(monkeypatch):
     assert scores(Refitted, monkeypatch) < 4.0
 
 
-@pytest.mark.slow
 def test_a_draw_whose_own_maximum_weighs_it_is_rejected(monkeypatch):
     assert scores(FromTheHeaviest, monkeypatch) > 6.0

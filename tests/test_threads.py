@@ -103,7 +103,6 @@ def seen(monkeypatch):
     return numbers
 
 
-@pytest.mark.full
 @pytest.mark.parametrize("compute", [pmgp.marginal.log_likelihood, pmgp.find_map], ids=lambda f: f.__name__)
 def test_functions_limit_the_threads(probit_model, compute, seen):
     compute(probit_model)

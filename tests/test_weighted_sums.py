@@ -96,7 +96,6 @@ def test_a_covariance_without_hyperparameters_has_no_weights():
     assert number_of_weights(model) == 0
 
 
-@pytest.mark.full
 def test_many_weights_are_advised_to_be_whitened_additively():
     recommendation = pmgp.recommend(classes(gamma))
     assert recommendation.alternatives[0] == ADDITIVE_NUTS
@@ -107,7 +106,6 @@ def test_many_weights_are_advised_to_be_whitened_additively():
     assert ADDITIVE_NUTS in pmgp.recommend(one_vector(5)).alternatives
 
 
-@pytest.mark.full
 def test_few_weights_and_other_kernels_are_not():
     for model in (one_vector(4), classes(gamma, radial)):
         assert ADDITIVE_NUTS not in pmgp.recommend(model).alternatives

@@ -50,7 +50,6 @@ def test_one_site_is_exact(link, label):
     assert_allclose(marginal_variances(q), variance, rtol=1e-6)
 
 
-@pytest.mark.representatives("2-BernoulliProbit", "2-BernoulliLogit")
 @pytest.mark.parametrize("link", [BernoulliProbit, BernoulliLogit])
 @pytest.mark.parametrize("n", [2, 3])
 def test_evidence_and_moments_are_near_the_truth(link, n):
@@ -64,7 +63,6 @@ def test_evidence_and_moments_are_near_the_truth(link, n):
         assert_allclose(marginal_variances(q), variance, rtol=0.03)
 
 
-@pytest.mark.representatives(but=["200-0.05"])
 @pytest.mark.parametrize("noise", [0.05, 0.3, 3.0])
 @pytest.mark.parametrize("n", [50, 200])
 def test_log_evidence_is_near_the_low_rank_truth(n, noise):
@@ -146,7 +144,6 @@ def test_the_factor_is_that_of_the_sites(rng):
     assert_allclose(np.tril(q.factor) @ np.tril(q.factor).T, B, rtol=1e-12)
 
 
-@pytest.mark.full
 def test_a_likelihood_that_is_not_log_concave():
     """Contradictory observations: matching would take a negative precision, and the sites stay positive."""
     prior, likelihood = prior_of_a_process(3, variance=20.0), StudentTByQuadrature(np.array([-5.0, -6.0, 2.0]))

@@ -133,7 +133,6 @@ def exact_log_evidence(prior: DensePrior, y: np.ndarray) -> float:
     return float(logsumexp(terms) + n * np.log(grid[1] - grid[0]))
 
 
-@pytest.mark.representatives("1-0.04")
 @pytest.mark.parametrize(("n", "tolerance"), [(1, 0.04), (2, 0.08)])
 def test_log_evidence_is_near_the_truth(n, tolerance):
     for bits in np.ndindex(*[2] * n):

@@ -28,7 +28,6 @@ def assert_telling(rates: np.ndarray) -> None:
     assert (rates < 0.995).all()
 
 
-@pytest.mark.slow
 @pytest.mark.parametrize("name", SAMPLERS)
 def test_the_joint_distribution_is_kept(name):
     rows, rates = changes(SAMPLERS[name])
@@ -36,7 +35,6 @@ def test_the_joint_distribution_is_kept(name):
     assert_telling(rates)
 
 
-@pytest.mark.slow
 @pytest.mark.parametrize("name", ["e", "f"])
 def test_momenta_that_are_never_refreshed_are_rejected(name, monkeypatch):
     """By ten standard errors and more with two thirds of the draws."""

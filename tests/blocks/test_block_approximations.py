@@ -161,7 +161,6 @@ def relative_estimates(approximation, estimator, number: int = 400, seed: int = 
     return np.exp([estimator.estimate(rng, q, likelihood).log_evidence - truth for _ in range(number)])
 
 
-@pytest.mark.representatives("approximation0-estimator0")
 @pytest.mark.parametrize(("approximation", "estimator"), ESTIMATORS)
 def test_estimates_are_unbiased(approximation, estimator):
     assert standard_errors_from(relative_estimates(approximation, estimator), 1.0) < 4.0
@@ -179,7 +178,6 @@ def test_without_the_determinant_of_the_sum_they_are_not(monkeypatch):
     assert standard_errors_from(relative_estimates(Laplace(), ImportanceSampling(16)), 1.0) > 10.0
 
 
-@pytest.mark.full
 def test_without_the_common_part_of_the_sites_they_are_not(monkeypatch):
     """Draws as if the sites were diagonal are those of another q than the one that they are weighed with."""
 

@@ -108,7 +108,6 @@ def test_laplace_with_many_classes():
     assert_allclose(found, expected, rtol=1e-4, atol=1e-5)
 
 
-@pytest.mark.full
 def test_structured_sites_of_many_classes_are_off_by_little():
     """Expected curvatures match the means and not the covariances; the evidence is nearly stationary in them."""
     prior, likelihood = classification(12, 5, seed=4, means=True)

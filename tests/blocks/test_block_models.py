@@ -84,7 +84,6 @@ def split(build, **settings) -> LatentGaussianModel:
     return take_apart(model, compile_kwargs=FAST, **settings)
 
 
-@pytest.mark.full
 @pytest.mark.parametrize("build", [softmax_of_several, softmax_of_a_batch])
 def test_softmax_of_processes_is_the_closed_form(build):
     parts = split(build)
@@ -94,7 +93,6 @@ def test_softmax_of_processes_is_the_closed_form(build):
     assert_allclose(parts.likelihood(parts.initial_theta).log_likelihood(f), expected)
 
 
-@pytest.mark.full
 def test_one_covariance_of_several_processes_is_computed_once():
     for build in (softmax_of_several, softmax_of_a_batch):
         prior = split(build).prior(np.zeros(1))
@@ -104,7 +102,6 @@ def test_one_covariance_of_several_processes_is_computed_once():
     assert prior.parts[0] is not prior.parts[1]
 
 
-@pytest.mark.full
 def test_the_order_of_the_classes_is_that_of_the_likelihood():
     parts = split(softmax_in_another_order)
     assert isinstance(parts.model_likelihood, ClosedFormLikelihood)
@@ -113,7 +110,6 @@ def test_the_order_of_the_classes_is_that_of_the_likelihood():
     assert_allclose(parts.likelihood(np.zeros(1)).log_likelihood(f.ravel()), expected)
 
 
-@pytest.mark.full
 @pytest.mark.parametrize(("build", "factor"), [(categorical, 1.0), (softmax_of_a_function, 2.0)])
 def test_other_graphs_have_the_derivatives_of_the_closed_form(build, factor):
     parts = split(build)
@@ -128,7 +124,6 @@ def test_other_graphs_have_the_derivatives_of_the_closed_form(build, factor):
     assert_allclose(graph.fisher_information(f), factor**2 * closed.fisher_information(factor * f), atol=1e-8)
 
 
-@pytest.mark.full
 def test_derivatives_of_a_heteroscedastic_model():
     """The curvature has the sizes of the Hessian's eigenvalues, which are not all of one sign here."""
     likelihood = split(heteroscedastic_of_two).likelihood(np.zeros(1))
@@ -151,7 +146,6 @@ def heteroscedastic_of_two():
     pm.Normal("y", mean, pm.math.exp(log_scale), observed=REALS)
 
 
-@pytest.mark.full
 def test_values_of_the_variables_go_to_one_vector_and_back():
     for build, shapes in ((softmax_of_several, {f"f{c}": (N,) for c in range(3)}), (softmax_of_a_batch, {"f": (3, N)})):
         parts = split(build)
@@ -169,7 +163,6 @@ def test_labels_that_are_no_classes_are_named():
         pmgp.MultinomialLogit("y", processes(), observed=LABELS + 1)
 
 
-@pytest.mark.full
 def test_data_that_are_no_classes_are_named():
     with pm.Model() as model:
         pmgp.MultinomialLogit("y", processes(), observed=pm.Data("labels", LABELS + 1))
@@ -188,7 +181,6 @@ def test_one_process_is_no_softmax():
         pmgp.MultinomialLogit("y", processes()[:1], observed=np.zeros(N, dtype=int))
 
 
-@pytest.mark.full
 def test_what_takes_one_process_says_so():
     with pm.Model() as model:
         softmax_of_several()
@@ -196,7 +188,6 @@ def test_what_takes_one_process_says_so():
         _ = take_apart(model, compile_kwargs=FAST).latent
 
 
-@pytest.mark.full
 def test_the_pseudo_marginal_chain_is_recommended():
     with pm.Model() as model:
         softmax_of_several()
@@ -205,7 +196,6 @@ def test_the_pseudo_marginal_chain_is_recommended():
     assert "f0, f1, f2 are integrated out together" in str(recommendation)
 
 
-@pytest.mark.full
 def test_named_processes_leave_the_others_to_theta():
     """As for one: two of three are f, which is refused for schemes of theta and fine for f alone."""
     with pm.Model() as model:
@@ -264,7 +254,6 @@ def distances(idata, truth: tuple[float, float]) -> list[float]:
     return [abs(x.mean() - t) / float(az.mcse(x, method="mean")) for x, t in zip(found, truth, strict=True)]
 
 
-@pytest.mark.slow
 @pytest.mark.parametrize("settings", [{}, {"approximation": "laplace", "estimator": "annealed"}], ids=str)
 def test_the_pseudo_marginal_chain_has_the_posterior_of_sums(settings, truth):
     with linear_model():
@@ -276,7 +265,6 @@ def test_the_pseudo_marginal_chain_has_the_posterior_of_sums(settings, truth):
 EXACT = {"laplace": Laplace(tolerance=1e-18), "ep": ExpectationPropagation(1e-10, max_sweeps=200)}
 
 
-@pytest.mark.full
 @pytest.mark.parametrize(
     ("build", "method"), [(softmax_of_several, "laplace"), (softmax_of_several, "ep"), (additive, "laplace")]
 )
@@ -306,7 +294,6 @@ def test_noise_that_double_precision_does_not_resolve_is_refused_in_words():
             pmgp.marginal.log_likelihood(model, {"noise": 1e-6}, **settings)
 
 
-@pytest.mark.full
 def test_the_local_metric_is_refused_where_it_is_not_known():
     with pm.Model() as model:
         heteroscedastic_of_two()
@@ -315,7 +302,6 @@ def test_the_local_metric_is_refused_where_it_is_not_known():
     assert pmgp.steps.LatentRMHMC(model=model, compile_kwargs=FAST).operator.metric == "fixed"
 
 
-@pytest.mark.slow
 def test_trajectories_with_a_metric_have_the_posterior_of_sums(truth):
     """Sampler (e) of the article; (a) to (f) have Geweke's test (`test_article_samplers.py`)."""
     with linear_model():
@@ -330,7 +316,6 @@ THETA = {
 }
 
 
-@pytest.mark.slow
 @pytest.mark.parametrize("name", list(THETA))
 def test_schemes_beside_f_have_the_posterior_of_sums(name, truth):
     with linear_model():
@@ -339,7 +324,6 @@ def test_schemes_beside_f_have_the_posterior_of_sums(name, truth):
     assert max(distances(idata, truth)) < 4.0
 
 
-@pytest.mark.full
 def test_a_pickled_step_goes_on_as_the_first_one():
     with linear_model() as model:
         step = pmgp.PseudoMarginal(compile_kwargs=FAST)

@@ -9,7 +9,6 @@ from functools import cache
 from typing import Any
 
 import numpy as np
-import pytest
 
 from pmgp.core.gaussians import BlockApproximation, BlockPrior, DensePrior
 from pmgp.core.latent_updates import EllipticalSliceUpdate, MetropolisUpdate
@@ -17,7 +16,6 @@ from pmgp.core.likelihoods import MultinomialLogit
 from tests.latent_updates.cases import every_operator, shortened
 from tests.latent_updates.chains import BOUND, largest_distance, targets_of, tune
 
-pytestmark = pytest.mark.slow
 SITES, CLASSES = 2, 3
 STEPS, TRANSITIONS, INDEPENDENT = 2_000, 2, 200_000
 

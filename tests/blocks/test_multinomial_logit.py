@@ -96,7 +96,6 @@ def test_moments_of_two_classes_are_those_of_the_logistic():
     assert_allclose(2.0 * found.covariance[:, 0, 0], expected.variance, atol=1e-5)
 
 
-@pytest.mark.representatives("3-1e-06")
 @pytest.mark.parametrize(("classes", "tolerance"), [(3, 1e-6), (5, 0.01)])
 def test_moments_are_those_of_sampling(classes, tolerance):
     """Against the mean over many draws, within four standard errors and the accuracy of the nodes."""

@@ -96,7 +96,6 @@ def outlier() -> tuple[BlockPrior, MultinomialLogit]:
     return BlockPrior([DensePrior(np.zeros(42), kernel(x, 150.0, 2.0))] * 6), MultinomialLogit(labels, 6)
 
 
-@pytest.mark.full
 def test_a_label_that_belongs_elsewhere_does_not_keep_the_fit_from_converging():
     """Its site would get narrower in every sweep with nodes about q, until the evidence is any number."""
     prior, likelihood = outlier()

@@ -116,7 +116,6 @@ def test_priors_and_covariance_are_the_articles(problem):
     assert K[0, 0] == pytest.approx(7.0 + problems.JITTER)
 
 
-@pytest.mark.slow
 def test_length_scales_of_their_own_have_rate_one():
     data = problems.simulate(np.random.default_rng(4), 12)
     relevance = problems.classifier(data.X, data.y, "ARD")
@@ -212,13 +211,11 @@ def distance(problem, tuned, truth, method) -> float:
     return float(np.max(np.abs(thetas.mean(axis=0) - truth) / errors))
 
 
-@pytest.mark.slow
 @pytest.mark.parametrize("name", ["IS", "AIS"])
 def test_the_plain_chain_samples_the_posterior(problem, tuned, truth, name):
     assert distance(problem, tuned, truth, chains.estimator(name, 4)) < 4.0
 
 
-@pytest.mark.slow
 def test_a_chain_that_forgets_the_normalizer_of_q_is_found_out(problem, tuned, truth):
     """The broken twin of the test above."""
 
@@ -269,7 +266,6 @@ def test_no_two_units_share_their_random_numbers():
     assert len(drawn) == len(every) + len(needed)
 
 
-@pytest.mark.slow
 def test_a_stopped_run_is_resumed_and_shares_what_its_units_need(monkeypatch, tmp_path, problem):
     monkeypatch.setattr(study, "on_real_data", lambda *place: problem)
     monkeypatch.setattr(study, "synthetic", lambda *place: problem)

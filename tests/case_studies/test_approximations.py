@@ -86,7 +86,6 @@ def standard_errors(found: dict, truth: dict) -> dict[str, float]:
     return apart | {"response": abs(response["mean"][-1] - truth["response"]) / response["error"][-1]}
 
 
-@pytest.mark.full
 def test_the_exact_cell_has_the_moments_of_quadrature(ran, truth):
     assert max(standard_errors(ran["exact"], truth).values()) < 3.0
     # Twins: another prior, and Laplace's method alone.
@@ -94,7 +93,6 @@ def test_the_exact_cell_has_the_moments_of_quadrature(ran, truth):
     assert max(standard_errors(ran["Laplace"], truth).values()) > 6.0
 
 
-@pytest.mark.full
 def test_weights_of_theta_are_even_where_the_approximation_is_close(ran):
     found = ran["Laplace"]["signs"]
     assert found["pareto_k"] < found["k_limit"]

@@ -75,7 +75,6 @@ def test_methods_share_splits_and_no_two_chains_their_random_numbers(monkeypatch
 # ---- predictions
 
 
-@pytest.mark.slow
 def test_integrating_f_out_under_q_is_the_dense_formula(compiled):
     split = balanced(8, 0.5)
     compiled.set_data(split.train)
@@ -89,7 +88,6 @@ def test_integrating_f_out_under_q_is_the_dense_formula(compiled):
     np.testing.assert_allclose(compiled.probability_under_q(theta, squares), expected, atol=1e-9)
 
 
-@pytest.mark.slow
 def test_predictions_given_f_are_those_of_the_package(compiled):
     """After the data were replaced, so that this fails if they are not."""
     split = balanced(8, 0.5, seed=4)
@@ -126,7 +124,6 @@ def in_errors(predicted: Predicted, expected: np.ndarray) -> float:
     return float(distance / predicted.notes["probability_error"])
 
 
-@pytest.mark.slow
 def test_chains_average_over_theta():
     split = balanced(8, 0.5)
     expected, without = on_grid(split)
@@ -144,7 +141,6 @@ def test_the_error_of_a_mean_is_that_of_independent_draws():
     assert np.sqrt(np.mean(np.square(mean))) == pytest.approx(error, rel=0.15)
 
 
-@pytest.mark.slow
 def test_maximum_likelihood_finds_the_largest_evidence():
     split, rng = balanced(16, 1.0, seed=2), np.random.default_rng(3)
     found = classifiers.gaussian_process_ml(rng, split, Chain(0, 0)).notes
@@ -154,7 +150,6 @@ def test_maximum_likelihood_finds_the_largest_evidence():
     assert all(one.evidence(theta)[0] <= best + 1e-6 for theta in anywhere)
 
 
-@pytest.mark.slow
 def test_a_maximum_on_the_border_is_told_from_one_within():
     """Where classes can be separated, the evidence increases with the variance without end."""
     separable, mixed = (
@@ -166,7 +161,6 @@ def test_a_maximum_on_the_border_is_told_from_one_within():
     assert mixed["log_variance"] < 3.0
 
 
-@pytest.mark.slow
 def test_the_support_vector_machine_learns_and_is_reproducible():
     split = balanced(20, 0.3)
     first, second = (classifiers.support_vector(np.random.default_rng(1), split, Chain(0, 0)) for _ in range(2))
@@ -250,7 +244,6 @@ def test_all_blocks_get_their_first_splits_before_any_gets_more():
     assert order == [(block, splits) for splits in (range(2), range(2, 3)) for block in CHOSEN]
 
 
-@pytest.mark.full
 def test_a_stopped_run_keeps_its_units_and_writes_whole_rows(monkeypatch, tmp_path):
     seen = fake(monkeypatch, EQUAL)
     grid, tables = Grid(tmp_path / "runs", TINY.settings()), results.tables_of(tmp_path / "tiny.csv")
@@ -269,7 +262,6 @@ def test_a_stopped_run_keeps_its_units_and_writes_whole_rows(monkeypatch, tmp_pa
     assert pooled[results.COUNTS].to_numpy().sum() == points
 
 
-@pytest.mark.full
 def test_rows_are_means_and_paired_differences(monkeypatch):
     fake(monkeypatch, EQUAL)
     block = CHOSEN[0]
@@ -294,7 +286,6 @@ def compared(tmp_path_factory):
     return tables.scores.read(), tables.histograms.read()
 
 
-@pytest.mark.full
 @pytest.mark.parametrize("score", ["capacity_accuracy", "log_loss"])
 def test_verdicts_know_good_from_bad(compared, score):
     table = comparison.verdicts(compared[0], score)
@@ -307,7 +298,6 @@ def test_verdicts_know_good_from_bad(compared, score):
     assert "worse" in beside.loc["SVM", "article"]
 
 
-@pytest.mark.full
 def test_clear_differences_have_a_star(compared):
     printed = comparison.differences(compared[0], "capacity_accuracy")
     assert printed["SVM"].str.endswith("*").all()
@@ -316,7 +306,6 @@ def test_clear_differences_have_a_star(compared):
     assert comparison.coverage(compared[0]).loc["Pima"].tolist() == ["4", ""]
 
 
-@pytest.mark.full
 def test_figures_show_every_data_set_and_classifier(compared):
     cells, histograms = compared
     above = figures.against_size(cells)

@@ -132,7 +132,6 @@ def test_cells_with_fewer_rows_are_not_compared(stored):
     assert 0 in set(results.beside_authors(stored)["log_lengthscale"])
 
 
-@pytest.mark.full
 def test_the_figure_is_drawn(stored, tmp_path):
     figures.save(results.beside_authors(stored), tmp_path / "figure.png")
     assert (tmp_path / "figure.png").stat().st_size > 10_000

@@ -147,7 +147,6 @@ def test_random_numbers_differ_between_chains():
     assert len({*chains, *others}) == 2 * 2 * 2 * 4 * 7 * 3 + 2
 
 
-@pytest.mark.full
 def test_a_cell_samples_the_posterior():
     """One observation, whose posterior mean is known by quadrature."""
     scale = dataclasses.replace(TINY, chains=4, tune=500, draws=4000, checkpoints=(4000,))
@@ -195,7 +194,6 @@ def test_a_run_writes_the_table_and_a_second_one_only_adds(tmp_path, capsys):
     assert not after[["seed", "version", "machine", "streams"]].isna().any(axis=None)
 
 
-@pytest.mark.full
 def test_two_processes_give_what_one_gives(tmp_path, capsys):
     cells = list(study.cells([10], [2], [0], ["LRG", "VLT"], ["MH v1"]))
     tables = {workers: results.table_of(tmp_path / f"{workers}.csv") for workers in (None, 2)}

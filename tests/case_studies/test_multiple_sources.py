@@ -141,7 +141,6 @@ def test_the_gradient_is_that_of_the_objective():
         assert found[s] == pytest.approx((ends[0] - ends[1]) / 2e-4, rel=1e-3)
 
 
-@pytest.mark.full
 @pytest.mark.parametrize("cost", [0.1, 10.0])
 def test_simple_mkl_finds_the_minimum_that_a_direct_search_finds(cost):
     given = sourced(seed=2)
@@ -159,7 +158,6 @@ def test_simple_mkl_finds_the_minimum_that_a_direct_search_finds(cost):
     assert objective(weights, C, given.y, cost).value == pytest.approx(best, rel=2e-3)
 
 
-@pytest.mark.full
 def test_machines_say_what_one_on_the_sum_says():
     given = sourced()
     C = kernels(given)
@@ -167,7 +165,6 @@ def test_machines_say_what_one_on_the_sum_says():
     assert (decisions(machines, weights, C).argmax(axis=1) == given.y).mean() > 0.9
 
 
-@pytest.mark.full
 def test_of_costs_that_do_as_well_the_smallest_is_chosen(monkeypatch):
     given = sourced()
     folds = data.folds("within", given.y, 2)
@@ -197,7 +194,6 @@ def test_what_no_training_observation_spans_has_its_variance():
     assert made.rest.min() > 0.1
 
 
-@pytest.mark.full
 def test_whitened_models_have_the_covariance_of_the_marginal_one():
     """Given weights, the covariance of f by nu's unit normal distribution is K_c."""
     given, c = sourced(9), 1
@@ -233,7 +229,6 @@ def test_one_source_alone_leaves_the_others_out():
     assert alone.L.shape == models.factors(scaled, new).L.shape
 
 
-@pytest.mark.full
 def test_predictions_follow_the_source_that_tells(monkeypatch):
     """Chains of one model, with other data in turn; it is interpreted, as Numba takes half a minute to compile it."""
     monkeypatch.setattr(pm, "NUTS", partial(pm.NUTS, compile_kwargs={"mode": INTERPRETED}))
@@ -262,7 +257,6 @@ np.savez(sys.argv[2], probabilities=rows)
 """
 
 
-@pytest.mark.full
 def test_gpflow_is_a_classifier_where_its_interpreter_is_named(monkeypatch, tmp_path):
     """By a script of the same arguments that needs no GPflow; what it gives are probabilities."""
     monkeypatch.delenv("PMGP_GPFLOW", raising=False)
@@ -288,7 +282,6 @@ def constant(number: int) -> Predicted:
     return Predicted(np.zeros(number, dtype=int), np.tile([0.5, 0.3, 0.2], (number, 1)), None)
 
 
-@pytest.mark.full
 def test_a_run_is_kept_and_read_again(small, monkeypatch, tmp_path):
     monkeypatch.setattr(simple_mkl, "COSTS", (1.0,))
     monkeypatch.setattr(
@@ -358,7 +351,6 @@ def finished() -> tuple[pd.DataFrame, pd.DataFrame, pd.DataFrame]:
     return table, rhat, posterior
 
 
-@pytest.mark.full
 @pytest.mark.parametrize("name", ["(b)", "(e)"])
 def test_samplers_of_the_article_move_weights_and_latent_values(small, name):
     with pytensor.config.change_flags(mode="FAST_COMPILE"):

@@ -163,7 +163,6 @@ def folder(tmp_path, monkeypatch):
     return path
 
 
-@pytest.mark.slow
 def test_a_stored_notebook_passes_its_check_until_it_is_changed(folder, capsys):
     assert notebooks.main(["check"]) == 1
     assert "stored outputs are none, fresh ones ['stream']" in capsys.readouterr().out

@@ -45,7 +45,6 @@ def test_one_factor_is_a_line_after_scaling():
     assert problem.truth.log_evidence == pytest.approx(one_factor(200, 0).log_probability, abs=1e-4)
 
 
-@pytest.mark.full
 def test_classes_of_one_feature_have_their_sizes_and_moments():
     for number, given in problems.CLASSES.items():
         problem = problems.linear(np.random.default_rng(number), number)
@@ -69,7 +68,6 @@ def ratios(name: str, problem: problems.Problem, draws: int, repetitions: int = 
     return np.exp(np.array(logs) - problem.truth.log_evidence)
 
 
-@pytest.mark.representatives(but=["Botev"])
 @pytest.mark.parametrize("name", UNBIASED)
 def test_estimates_have_the_mean_that_is_known(constant, name):
     found = ratios(name, constant, 20)
@@ -77,7 +75,6 @@ def test_estimates_have_the_mean_that_is_known(constant, name):
     assert found.std() > 0.0
 
 
-@pytest.mark.full
 def test_the_printed_soft_count_does_not(constant):
     """The broken twin of the test above, and of the article's own making."""
     assert standard_errors_from(ratios("GPC-MC soft", constant, 4, 2000), 1.0) > 8.0
@@ -93,7 +90,6 @@ def test_predictions_with_many_draws_are_those_of_the_quadrature(constant, name)
     assert found.std() < 0.05
 
 
-@pytest.mark.full
 def test_a_chain_and_the_approximation_predict_too(constant):
     rng = np.random.default_rng(6)
     sampled = np.array([methods.METHODS["ESS"](rng, constant, 100).probability[0] for _ in range(8)])
@@ -193,7 +189,6 @@ def test_no_two_units_share_their_random_numbers():
     assert len(drawn) == len(every)
 
 
-@pytest.mark.full
 def test_a_run_is_resumed_and_ends_in_the_tables(tmp_path):
     kinds = (Block("factor", 50, OURS, 64), Block("linear", 1, COUNTS[0], 200), Bias(COUNTS[1], 3, 4))
     chosen = [*kinds, Extinction(200, 1.0, COUNTS[0], 100)]
@@ -211,7 +206,6 @@ def test_a_run_is_resumed_and_ends_in_the_tables(tmp_path):
     assert places[Extinction].read()["runs"].tolist() == [3]
 
 
-@pytest.mark.full
 def test_a_setting_compares_all_methods_on_the_same_data(tmp_path):
     unit = Setting(1, 0)
     lines = results.rows(TINY, unit, study.run(TINY, Grid(tmp_path, TINY.settings()), unit)).set_index("method")

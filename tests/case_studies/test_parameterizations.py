@@ -76,7 +76,6 @@ def chain(problem, scheme, updates, scale, seed=0, learns_covariance=False):
 # ---- posteriors and starts
 
 
-@pytest.mark.slow
 def test_the_covariance_is_that_of_the_simulation(given_latent):
     data = truth(12, 2)
     K = given_latent.model.prior(data.log_lengthscales).covariance
@@ -84,7 +83,6 @@ def test_the_covariance_is_that_of_the_simulation(given_latent):
     assert given_latent.model.parts.theta_names == ["lengthscale_log__"]
 
 
-@pytest.mark.slow
 @pytest.mark.parametrize("model", simulation.MODELS)
 def test_observations_are_those_of_the_other_study(model, rng):
     """Log-likelihoods differ by a constant at most (labels and counts), whatever f is."""
@@ -95,7 +93,6 @@ def test_observations_are_those_of_the_other_study(model, rng):
     np.testing.assert_allclose(found, expected.log_likelihood(f), rtol=1e-10)
 
 
-@pytest.mark.slow
 def test_real_inputs_are_standardized(monkeypatch):
     """Mean zero and standard deviation one, as the article says, and length-scales from their prior."""
     X = np.random.default_rng(1).normal(3.0, 7.0, size=(15, 2))
@@ -113,7 +110,6 @@ def test_real_inputs_are_standardized(monkeypatch):
         assert abs(draws.mean() - 1.0) < 4.0 / np.sqrt(400)
 
 
-@pytest.mark.slow
 def test_what_is_given_stays_as_it_was_simulated(given_latent, given_whitened):
     """F in Table 3 and nu in Table 4, after every chain; theta has moved, and sigma is part of it in Table 4 only."""
     data = truth(12, 2)
@@ -135,7 +131,6 @@ def test_what_is_given_stays_as_it_was_simulated(given_latent, given_whitened):
             np.testing.assert_allclose(nu, np.linalg.solve(np.linalg.cholesky(data.covariance), data.f), atol=1e-6)
 
 
-@pytest.mark.full
 def test_chains_start_where_the_article_says(given_latent, given_whitened):
     starts = np.array([given_whitened.start(np.random.default_rng(seed)).theta for seed in range(200)])
     low, high = simulation.LOG_LENGTHSCALES
@@ -156,7 +151,6 @@ def test_methods_share_their_starts_and_no_two_chains_their_random_numbers():
 # ---- samplers
 
 
-@pytest.mark.full
 def test_proposals_stay_isotropic_unless_they_learn(given_whitened):
     factors = {}
     for learns in (False, True):
@@ -170,7 +164,6 @@ def test_proposals_stay_isotropic_unless_they_learn(given_whitened):
     assert np.ptp(np.diag(factors[True])) > 0.0
 
 
-@pytest.mark.full
 def test_nothing_is_learned_after_tuning(given_whitened):
     sampler, rng = Alternating(InterweavingScheme(), 2, True), np.random.default_rng(2)
     iterate = sampler.start(rng, given_whitened, given_whitened.start(rng), 100, 0)
@@ -191,7 +184,6 @@ def z_score(problem, expected: picture.Picture, scheme, updates=1, first=0) -> f
     return float((means.mean() - mean) / error)
 
 
-@pytest.mark.slow
 def test_the_study_s_chains_sample_the_marginal_posterior(weak_data):
     """The schemes themselves have Geweke's test (``theta_updates/``)."""
     problem, expected = weak_data
@@ -199,7 +191,6 @@ def test_the_study_s_chains_sample_the_marginal_posterior(weak_data):
     assert confirmed(lambda first: abs(z_score(problem, expected, scheme, first=first)), 4.0, seeds=(0, 4)) < 4.0
 
 
-@pytest.mark.slow
 def test_a_chain_that_never_moves_f_by_itself_is_found_out(weak_data):
     """The broken twin of the test above: nu stays at its start."""
     problem, expected = weak_data
@@ -226,7 +217,6 @@ def worst_difference(problem, scheme, expected) -> float:
     return float(np.max(np.abs(np.mean([one["means"][-1] for one in chains], axis=0) - expected) / errors))
 
 
-@pytest.mark.slow
 @pytest.mark.parametrize("interweaving", [False, True])
 def test_moving_the_rest_of_theta_leaves_the_posterior_as_it_is(two_unknowns, interweaving):
     problem, expected = two_unknowns
@@ -234,7 +224,6 @@ def test_moving_the_rest_of_theta_leaves_the_posterior_as_it_is(two_unknowns, in
     assert worst_difference(problem, scheme, expected) < 4.0
 
 
-@pytest.mark.slow
 def test_a_wrong_draw_of_the_variance_is_found_out(two_unknowns):
     """The broken twin of the test above: n observations are counted as n + 4."""
     problem, expected = two_unknowns
@@ -259,7 +248,6 @@ def worst_z_score(picture_: picture.Picture, name: str) -> float:
     )
 
 
-@pytest.mark.full
 @pytest.mark.parametrize("name", ["SA", "AA", "SURR"])
 def test_the_conditionals_average_to_the_marginal(stronger_data, name):
     _, computed = stronger_data
@@ -267,7 +255,6 @@ def test_the_conditionals_average_to_the_marginal(stronger_data, name):
     assert worst_z_score(computed, name) < 4.0
 
 
-@pytest.mark.full
 def test_a_conditional_without_the_density_of_g_does_not(stronger_data, monkeypatch):
     """The broken twin of the test above."""
     problem, computed = stronger_data
@@ -299,7 +286,6 @@ def tiny_cells(monkeypatch, problem, methods, table=4):
     return [Cell(table, "simulated", 12, 2, 0, "LRG", *method) for method in methods]
 
 
-@pytest.mark.slow
 def test_operations_are_those_of_the_articles_table_1(monkeypatch):
     """T C for Metropolis; for HMC T + T lambda or fewer, as reverse mode costs one more a step and not d more."""
     methods = [("MH", "identity"), ("HMC", "identity"), ("SMMALA", "own")]
@@ -320,7 +306,6 @@ def test_operations_are_those_of_the_articles_table_1(monkeypatch):
     assert counts[4, "HMC"][1:] == counts[4, "SMMALA"][1:] == (0.0, 0.0)
 
 
-@pytest.mark.full
 def test_a_chain_is_complete_and_reproducible(monkeypatch, given_whitened):
     [cell] = tiny_cells(monkeypatch, given_whitened, [("HMC", "learned")])
     first, second = (study.run_unit(TINY, Unit(cell, 1)) for _ in range(2))
@@ -331,7 +316,6 @@ def test_a_chain_is_complete_and_reproducible(monkeypatch, given_whitened):
     assert 0.0 < first["acceptance"] <= 1.0
 
 
-@pytest.mark.slow
 def test_joint_cells_of_every_method(monkeypatch):
     problem = problems.jointly(3, 12, 2, 0, "LRG")
     monkeypatch.setattr(study, "_problem", lambda *place: problem)
@@ -341,7 +325,6 @@ def test_joint_cells_of_every_method(monkeypatch):
         assert (result["latent_acceptance"] > 0.0) == (method != study.OURS)
 
 
-@pytest.mark.full
 def test_a_stopped_run_keeps_its_chains_and_adds_to_the_table(monkeypatch, tmp_path, given_whitened):
     cells = tiny_cells(monkeypatch, given_whitened, [("MH", "identity"), ("MH", "learned")])
     grid, table = Grid(tmp_path / "runs", TINY.settings()), results.table_of(tmp_path / "tiny.csv")

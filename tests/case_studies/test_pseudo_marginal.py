@@ -57,7 +57,6 @@ def test_labels_follow_the_process():
     assert (y[:, None] == y[None])[near].mean() > 0.6
 
 
-@pytest.mark.slow
 def test_the_model_has_the_simulations_covariance_and_the_articles_priors(problem):
     data = problems.simulate(8, 2, np.random.default_rng(3))
     squares = np.square(data.X[:, None] - data.X[None]).sum(axis=-1)
@@ -92,7 +91,6 @@ def worst_z_score(problem: Problem, expected: np.ndarray, sampler) -> float:
     return float(np.max(np.abs(means - expected) / errors))
 
 
-@pytest.mark.slow
 @pytest.mark.parametrize(
     "sampler",
     [
@@ -104,7 +102,6 @@ def test_the_plain_chain_samples_the_posterior(problem, expected, sampler):
     assert worst_z_score(problem, expected, sampler) < 4.0
 
 
-@pytest.mark.slow
 def test_a_chain_that_counts_the_jacobian_twice_is_found_out(problem, expected, monkeypatch):
     """The broken twin of the test above. Without a Jacobian the density would be improper, and no mean exist."""
     right = PlainPseudoMarginal._estimate
@@ -116,7 +113,6 @@ def test_a_chain_that_counts_the_jacobian_twice_is_found_out(problem, expected, 
     assert worst_z_score(problem, expected, PlainPseudoMarginal(APPROXIMATIONS["LA"], 1, 1.5)) > 8.0
 
 
-@pytest.mark.slow
 def test_the_stored_estimate_stays_until_a_proposal_is_accepted(problem):
     sampler, rng = PlainPseudoMarginal(APPROXIMATIONS["LA"], 1, 3.0), np.random.default_rng(5)
     iterate = sampler.start(rng, problem, problem.start(rng), 0, 0)
@@ -131,7 +127,6 @@ def test_the_stored_estimate_stays_until_a_proposal_is_accepted(problem):
     assert 10 < moved < 190
 
 
-@pytest.mark.slow
 def test_tuning_on_the_evidence_ends_with_tuning(problem):
     """No draw of the estimator before, and the step size stays as it was afterwards."""
     sampler, rng = PlainPseudoMarginal(APPROXIMATIONS["LA"], 4, tunes_on_evidence=True), np.random.default_rng(5)
@@ -147,7 +142,6 @@ def test_tuning_on_the_evidence_ends_with_tuning(problem):
     assert after.state.step_size == learned
 
 
-@pytest.mark.slow
 def test_repeats_count(problem):
     """Twenty factorizations in an iteration of AA; at one theta f is moved afterwards."""
     sampler = Alternating(Repeated(scheme=AncillaryScheme(), repeats=20), 1, latent=EllipticalSliceUpdate(20))
@@ -160,7 +154,6 @@ def test_repeats_count(problem):
     assert counts.total.cubic == (20, 0, 0)
 
 
-@pytest.mark.slow
 def test_surrogate_data_are_drawn_once_or_for_each_update(problem, monkeypatch):
     """All updates within one density count as updates, and leave f where the last of them says."""
     drawn = []
@@ -230,7 +223,6 @@ def tiny(monkeypatch, problem):
     study.preliminary.cache_clear()
 
 
-@pytest.mark.slow
 def test_plain_rows_of_a_problem_share_their_step_size(tiny):
     cells = [Cell("table 1", study.SIMULATED, 50, 2, "isotropic", name) for name in study.METHODS["table 1"]]
     sizes = {cell.method: study.run_unit(tiny, Unit(cell, 0))["step_size"] for cell in cells}
@@ -238,7 +230,6 @@ def test_plain_rows_of_a_problem_share_their_step_size(tiny):
     assert sizes["AA"] is sizes[study.OURS] is None
 
 
-@pytest.mark.slow
 def test_our_rows_differ_in_the_approximation(problem):
     """And in nothing else: the first one is what `pmgp.PseudoMarginal()` is."""
     other = problem.with_laplace
@@ -248,7 +239,6 @@ def test_our_rows_differ_in_the_approximation(problem):
     assert other.pseudo_marginal.scheme == problem.pseudo_marginal.scheme
 
 
-@pytest.mark.slow
 def test_traces_are_those_of_the_draws(tiny, problem):
     """Thinned, of the log length-scale, without tuning."""
     chain = Traced(PlainPseudoMarginal(APPROXIMATIONS["LA"], 1, 1.5))
@@ -259,7 +249,6 @@ def test_traces_are_those_of_the_draws(tiny, problem):
     assert len(real["trace"]) == TINY.draws // study.THINNING
 
 
-@pytest.mark.slow
 def test_a_run_resumes_and_takes_more_chains(tiny, tmp_path, monkeypatch):
     cells = [Cell("table 1", study.SIMULATED, 50, 2, "isotropic", name) for name in ("AA", "PM EP (1)")]
     seen = []
@@ -358,7 +347,6 @@ def test_estimates_are_unbiased_and_spread_less_with_more_samples():
     assert (table["EP"] < table["LA"]).all()
 
 
-@pytest.mark.full
 def test_spread_where_labels_are_independent():
     """The weight of f is a product there, of the weights of single latent values given one label of a probit model."""
     n, repetitions, rng = 12, 2000, np.random.default_rng(8)

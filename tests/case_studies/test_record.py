@@ -47,12 +47,10 @@ def stored(monkeypatch, tmp_path):
     return tmp_path / "paper.csv", lambda: section(ARTICLE, latent_operators.entries())
 
 
-@pytest.mark.full
 def test_the_committed_page_is_what_the_results_make(entries):
     assert record.PAGE.read_text(encoding="utf-8") == record.text(entries), "run python -m case_studies.record"
 
 
-@pytest.mark.full
 def test_a_result_that_changes_changes_the_page(stored):
     """The twin of the test above: one number of one line."""
     path, text = stored
@@ -65,7 +63,6 @@ def test_a_result_that_changes_changes_the_page(stored):
     assert agreeing not in text()
 
 
-@pytest.mark.full
 def test_a_cell_that_is_missing_is_counted_as_missing(stored):
     path, text = stored
     lines, before = pd.read_csv(path), len(latent_operators.entries()[1].numbers.there)
@@ -77,7 +74,6 @@ def test_a_cell_that_is_missing_is_counted_as_missing(stored):
     assert table.extent[0].of == 960
 
 
-@pytest.mark.full
 def test_every_table_and_figure_of_the_articles_is_listed_once(entries):
     assert len({(one.article, one.item) for one in entries}) == len(entries)
     for article in record.ORDER:
@@ -86,7 +82,6 @@ def test_every_table_and_figure_of_the_articles_is_listed_once(entries):
         assert kinds == [(False, k + 1) for k in range(tables)] + [(True, k + 1) for k in range(figures)]
 
 
-@pytest.mark.full
 def test_files_that_entries_name_are_there(entries):
     there = record.files(entries)
     named = {name for one in entries for name in one.files}

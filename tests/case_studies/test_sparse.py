@@ -129,7 +129,6 @@ class Killed(BaseException):
     """Ends a process, as far as a test can."""
 
 
-@pytest.mark.full
 @pytest.mark.parametrize("method", ["Gibbs", "HMC"])
 def test_chains_that_were_killed_go_on_where_they_were(sampled, monkeypatch, tmp_path, method):
     """In the second chain, and to the draws that there are without a folder."""
@@ -208,7 +207,6 @@ def sampled():
     return given, Z, model, process, run
 
 
-@pytest.mark.full
 def test_the_held_out_score_is_that_of_brute_force(sampled):
     """The mean over draws of Phi(mean / sqrt(1 + variance)), with the process written out in NumPy."""
     given, Z, model, process, run = sampled
@@ -241,7 +239,6 @@ def maxima():
     return [optimum(np.random.default_rng(13), given, "isotropic", kind, 4) for kind in ("kmeans", "optimized")]
 
 
-@pytest.mark.full
 def test_inducing_inputs_move_from_those_of_kmeans_to_a_larger_bound(maxima):
     fixed, moved = maxima
     np.testing.assert_array_equal(fixed.first, moved.first)
@@ -250,7 +247,6 @@ def test_inducing_inputs_move_from_those_of_kmeans_to_a_larger_bound(maxima):
     assert moved.found.bounds[-1] > fixed.found.bounds[-1]
 
 
-@pytest.mark.full
 def test_chains_for_classes_start_from_the_gaussian_though_inducing_inputs_stay():
     unit = Fit("toy", 0, "isotropic", "kmeans", 6, "HMC")
     given = study._problem(TINY, "toy", 0)
@@ -263,7 +259,6 @@ def test_chains_for_classes_start_from_the_gaussian_though_inducing_inputs_stay(
         assert start["lengthscale"] == prepared.best.found.point["lengthscale"]
 
 
-@pytest.mark.full
 def test_draws_of_the_gaussian_are_a_posterior_with_theta_at_its_maximum(maxima):
     best = maxima[1]
     idata = best.draws(np.random.default_rng(14), 4000)
@@ -293,7 +288,6 @@ def test_errors_are_of_paired_differences():
     assert error == pytest.approx(differences.std(ddof=1) / 20.0)
 
 
-@pytest.mark.full
 def test_the_exact_chain_is_the_reference_of_the_comparison(monkeypatch):
     monkeypatch.delenv("PMGP_GPFLOW", raising=False)
     monkeypatch.setattr(held_out, "POINTS", (5,))
@@ -325,7 +319,6 @@ def test_the_advice_is_followed_as_far_as_there_are_points(deviation, enough, ex
     assert held_out.advised(advice, given.data) == expected
 
 
-@pytest.mark.full
 @pytest.mark.skipif(not data.available("eeg"), reason="the file of eeg is not there")
 def test_fifty_inducing_inputs_are_too_few_for_eeg_and_the_diagnosis_says_so():
     """Their held-out log-likelihood is behind the exact chain's by many standard errors."""
@@ -384,7 +377,6 @@ def test_what_is_there_is_not_run_again(finished, monkeypatch):
     assert study.run(TINY, Grid(folder / "runs", results.settings(TINY, COAL)), COAL) == result
 
 
-@pytest.mark.full
 def test_chains_are_kept_until_the_unit_is_finished(finished, monkeypatch):
     folder, _, _ = finished
     assert not (folder / "runs" / COAL.name).exists()
@@ -406,7 +398,6 @@ def test_a_picture_can_be_drawn_and_says_what_made_it(finished):
     assert len(figures.rates(picture, picture).axes) == 2
 
 
-@pytest.mark.full
 def test_rhat_of_chains_is_one_line_a_checkpoint():
     unit = Convergence("coal", "isotropic", "Gibbs")
     lines = results.rows(TINY, unit, study._convergence(TINY, unit))

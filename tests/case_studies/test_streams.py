@@ -52,7 +52,6 @@ def test_streams_of_many_names_are_independent():
     assert np.abs(correlations).max() < 6.0
 
 
-@pytest.mark.full
 def test_a_stream_is_the_same_in_another_process():
     """Python's own hash of a word is not."""
     code = "from case_studies.tools.stream import stream; print(stream(7, 'Glass', 20, 'EP').integers(2**60))"

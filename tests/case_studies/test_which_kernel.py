@@ -28,7 +28,6 @@ def test_what_is_stored_is_of_these_models_and_settings():
     np.testing.assert_allclose(left_out.sum(), stored["elpd"], rtol=1e-3)
 
 
-@pytest.mark.representatives(but=["smooth, probit"])
 @pytest.mark.parametrize("name", CLASSIFIERS)
 def test_priors_are_proper(name, data):
     """The evidence needs that: f given theta at the initial point has a density, and so has theta."""
@@ -36,7 +35,6 @@ def test_priors_are_proper(name, data):
     assert np.isfinite(model.compile_logp(mode=INTERPRETED)(model.initial_point()))
 
 
-@pytest.mark.slow
 def test_a_small_run_gives_a_row(data):
     row, left_out = judged("smooth, probit", *data, Settings(100, 100, 2))
     assert -20.0 < row["log p(y)"] < 0.0

@@ -160,7 +160,6 @@ def test_the_divergence_counts_weights_and_frequencies():
     assert abs(without_omega - mean) > 8 * error
 
 
-@pytest.mark.full
 def test_local_and_drawn_values_have_equal_expectations(data):
     """A sum over points of functions of single values has the same mean, as the likelihood's part of the bound."""
     X, y = map(jnp.asarray, data)

@@ -80,7 +80,6 @@ def test_a_probit_likelihood_has_the_posterior_of_quadrature():
     assert errors_of_means(twin, lambda w: w, mean).max() > 15
 
 
-@pytest.mark.full
 def test_classes_have_the_gradient_of_zero_on_average():
     """E[d log p(W | y) / dW] = 0 under the posterior, for any smooth density; other labels are the twin."""
     y = np.digitize(X[:, 0], [-0.7, 0.7]).astype(float)

@@ -29,7 +29,6 @@ def fitted(y=None, checkpoint=None, **given):
     return small(**given).fit(X, np.sin(X[:, 0]) if y is None else y, checkpoint=checkpoint, progressbar=False)
 
 
-@pytest.mark.full
 def test_two_layers_learn_a_step():
     """The held-out error is far below that of a constant, and probabilities follow the labels."""
     y = (X[:, 0] > 0.3).astype(float)
@@ -45,7 +44,6 @@ def names(likelihood, y):
     return set(fitted(y, likelihood=likelihood).predict(X[:3]).data_vars)
 
 
-@pytest.mark.full
 def test_predictions_have_the_names_of_pmgp_predict():
     latent = {"latent_mean", "latent_variance"}
     counts = np.arange(120.0) % 3
@@ -156,7 +154,6 @@ def test_without_held_out_data_all_steps_are_taken(fraction, rows):
     assert len(history) > 2
 
 
-@pytest.mark.representatives("float32")
 @pytest.mark.parametrize("dtype", ["float32", "float64"])
 def test_the_precision_is_the_one_that_was_asked_for_and_the_users_setting_stays(dtype):
     with jax.enable_x64(dtype == "float32"):
@@ -264,7 +261,6 @@ except ImportError as error:
 """
 
 
-@pytest.mark.full
 def test_the_rest_does_without_jax_and_what_needs_it_names_the_extra():
     found = subprocess.run([sys.executable, "-c", ABSENT], check=True, capture_output=True, text=True)
     assert found.stdout.splitlines() == [

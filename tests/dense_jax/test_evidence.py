@@ -86,7 +86,6 @@ def test_an_indefinite_covariance_gets_numpy_s_jitter_or_has_no_density():
     assert found.evidence(nowhere)[0] == found._evidence.value(nowhere) == -np.inf
 
 
-@pytest.mark.slow
 @pytest.mark.parametrize("latent", [False, True])
 def test_weights_are_numpy_s(latent):
     model = pmgp.models.classifier(X, X[:, 0] > 0.5) if latent else observations()

@@ -78,7 +78,6 @@ def test_draws_are_independent_given_f(name):
     assert abs(np.corrcoef(draws.T)[0, 1]) < 4.5 / np.sqrt(20_000)
 
 
-@pytest.mark.representatives("BernoulliLogit")
 @every_distribution
 def test_mean_and_shape_of_a_variable(name):
     f = np.array([-1.0, 0.4])
@@ -87,7 +86,6 @@ def test_mean_and_shape_of_a_variable(name):
     assert distribution(name).dist(f).dtype.startswith("int")
 
 
-@pytest.mark.representatives("BernoulliLogit")
 @every_distribution
 def test_dims_and_coordinates(name, binary_data):
     _, y = binary_data

@@ -124,7 +124,6 @@ def test_values_outside_the_support_have_no_density(name):
         assert pm.logp(dist(name, 0.3), y).eval({y: value}, mode=FAST) == -np.inf
 
 
-@pytest.mark.full
 def test_gradients_in_thresholds_and_noise(rng):
     """Against finite differences near the thresholds, and finite far in both tails."""
     f, y, thresholds, noise = pt.vector("f"), pt.lvector("y"), pt.vector("thresholds"), pt.scalar("noise")
@@ -239,7 +238,6 @@ def test_ordinal_draws_with_batches_of_thresholds():
 # Conventions
 
 
-@pytest.mark.representatives(but=["OrdinalProbit"])
 @every_distribution
 def test_mean_support_point_and_shape_of_a_variable(name):
     f = np.array([-1.0, 0.4, 50.0])
@@ -283,7 +281,6 @@ def test_dims_and_coordinates_and_prior_predictive_draws(name):
         assert np.all(np.abs(score.mean(axis=0)) < 4.5 * score.std(axis=0) / np.sqrt(4000))
 
 
-@pytest.mark.full
 @every_distribution
 def test_posterior_predictive_draws(name):
     f = np.tile([-1.0, 0.0, 0.5, 1.0], (1, SIZE, 1))

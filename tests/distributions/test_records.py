@@ -121,20 +121,17 @@ def distances(draws, truth) -> np.ndarray:
     return np.abs([values.mean(axis=(0, 1)), np.square(values).mean(axis=(0, 1))] - truth) / np.array(errors)
 
 
-@pytest.mark.full
 def test_the_chain_has_the_posterior_of_quadrature(draws):
     exact = by_quadrature(lambda f: expon(scale=np.exp(f)).logpdf(TIMES).sum(axis=-1))
     assert distances(draws, exact).max() < 4.0
 
 
-@pytest.mark.full
 def test_another_posterior_is_rejected(draws):
     """The broken twin: the density without its normalizer, as an error in the core class would make it."""
     wrong = by_quadrature(lambda f: -(0.5 * f + TIMES * np.exp(-f)).sum(axis=-1))
     assert distances(draws, wrong).max() > 8.0
 
 
-@pytest.mark.full
 def test_its_prediction_is_that_of_the_graph(draws):
     """In closed form, as the record says, and by quadrature of PyMC's own distribution, which has no record."""
     plain = model(lambda f: pm.Exponential("y", lam=pt.exp(-f), observed=TIMES))
@@ -143,7 +140,6 @@ def test_its_prediction_is_that_of_the_graph(draws):
     assert_allclose(each[0], each[1], rtol=1e-6)
 
 
-@pytest.mark.full
 def test_what_has_no_record_is_computed_by_its_graph():
     plain = model(lambda f: pm.Exponential("y", lam=pt.exp(-f), observed=TIMES))
     record = record_of(plain["y"])

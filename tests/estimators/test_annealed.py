@@ -32,7 +32,6 @@ def log_weights(prior, y, estimator: AnnealedImportanceSampling, draws: int, see
     return estimator.estimate(np.random.default_rng(seed), q, likelihood, draws).log_weights
 
 
-@pytest.mark.representatives(but=["3-approximation"])
 @both_starts
 @pytest.mark.parametrize("n", [2, 3])
 def test_the_estimate_is_unbiased(n, start):
@@ -44,7 +43,6 @@ def test_the_estimate_is_unbiased(n, start):
     assert ratios.std() / np.sqrt(len(ratios)) < 0.02
 
 
-@pytest.mark.representatives("approximation-None")
 @pytest.mark.parametrize(("start", "temperatures"), [("approximation", None), ("prior", MANY)])
 def test_the_estimate_is_unbiased_in_many_dimensions(start, temperatures):
     prior, y, truth = low_rank_problem(50)
@@ -62,7 +60,6 @@ def ratios_with_one_ellipse(start: str) -> np.ndarray:
     return np.exp(log_weights(prior, y, estimator, 40_000) - truth)
 
 
-@pytest.mark.full
 @both_starts
 def test_the_estimate_is_unbiased_when_auxiliary_draws_serve_again(start):
     ratios = ratios_with_one_ellipse(start)
@@ -70,7 +67,6 @@ def test_the_estimate_is_unbiased_when_auxiliary_draws_serve_again(start):
     assert ratios.std() / np.sqrt(len(ratios)) < 0.02
 
 
-@pytest.mark.full
 def test_auxiliary_draws_that_serve_again_as_they_are_are_rejected(monkeypatch):
     """The broken twin: the particle leaves the plane of its auxiliary, which is then no longer independent of it."""
 
@@ -128,7 +124,6 @@ def test_annealing_from_q_spreads_less_than_importance_sampling_and_from_the_pri
     assert spread(AnnealedImportanceSampling("prior")) > 10.0 * plain
 
 
-@pytest.mark.full
 @both_starts
 def test_chosen_particle_approaches_the_posterior(start):
     likelihood, q, mean, variance = one_site_posterior()
@@ -153,7 +148,6 @@ def conditional_batches(estimator: AnnealedImportanceSampling, steps: int = 6000
     return path.reshape(100, -1)
 
 
-@pytest.mark.slow
 @both_starts
 def test_conditional_estimates_leave_the_posterior_invariant(start):
     """With weights so uneven that an error in the retained particle's would show."""
@@ -163,7 +157,6 @@ def test_conditional_estimates_leave_the_posterior_invariant(start):
     assert standard_errors_from(((batches - mean) ** 2).mean(axis=1), variance) < 4.0
 
 
-@pytest.mark.slow
 def test_conditional_estimates_with_one_ellipse_leave_the_posterior_invariant():
     _, _, mean, variance = one_site_posterior()
     batches = conditional_batches(AnnealedImportanceSampling("prior", FEW, draws=2, ellipses=1))
@@ -171,7 +164,6 @@ def test_conditional_estimates_with_one_ellipse_leave_the_posterior_invariant():
     assert standard_errors_from(((batches - mean) ** 2).mean(axis=1), variance) < 4.0
 
 
-@pytest.mark.slow
 def test_conditional_estimates_that_forget_the_retained_particle_are_rejected(monkeypatch):
     def forget(self, rng, approximation, likelihood, retained, draws=None):
         return self.estimate(rng, approximation, likelihood, draws)
@@ -182,7 +174,6 @@ def test_conditional_estimates_that_forget_the_retained_particle_are_rejected(mo
     assert standard_errors_from(batches.mean(axis=1), mean) > 6.0
 
 
-@pytest.mark.slow
 def test_a_retained_particle_whose_path_runs_the_wrong_way_is_rejected(monkeypatch):
     """The broken twin: the path back goes up the temperatures, as a fresh particle does, and makes other weights."""
     right = annealed._annealed

@@ -25,7 +25,6 @@ def estimates(problem, estimator: ImportanceSampling, repetitions: int, seed: in
     return np.exp(np.array(logs) - truth)
 
 
-@pytest.mark.representatives(but=["64-200"])
 @pytest.mark.parametrize("n", [50, 200])
 @pytest.mark.parametrize("draws", [1, 2, 64])
 def test_estimate_is_unbiased(n, draws):
@@ -34,14 +33,12 @@ def test_estimate_is_unbiased(n, draws):
     assert ratios.std() / np.sqrt(len(ratios)) < 0.05
 
 
-@pytest.mark.representatives("50")
 @pytest.mark.parametrize("n", [50, 200])
 def test_without_antithetic_pairs_the_estimate_is_unbiased_too(n):
     ratios = estimates(low_rank_problem(n), ImportanceSampling(16, antithetic=False), 2000)
     assert standard_errors_from(ratios, 1.0) < 4.0
 
 
-@pytest.mark.full
 def test_broken_twin_is_rejected(monkeypatch):
     """A sign lost in the site ratio shifts the mean of the estimates far beyond the bound above."""
 
@@ -73,7 +70,6 @@ def one_site_posterior() -> tuple[BernoulliProbit, SiteApproximation, float, flo
     return likelihood, approximation, mean, float((grid - mean) ** 2 @ density)
 
 
-@pytest.mark.full
 def test_chosen_particle_approaches_the_posterior():
     likelihood, approximation, mean, variance = one_site_posterior()
     rng = np.random.default_rng(3)
@@ -105,7 +101,6 @@ def chain_of_conditional_estimates(estimator: ImportanceSampling, steps: int) ->
     return path
 
 
-@pytest.mark.full
 @pytest.mark.parametrize("estimator", [ImportanceSampling(4), ImportanceSampling(3, antithetic=False)])
 def test_conditional_estimates_leave_the_posterior_invariant(estimator):
     """Few draws, so that an error of the size of one particle in four would show."""
@@ -115,7 +110,6 @@ def test_conditional_estimates_leave_the_posterior_invariant(estimator):
     assert standard_errors_from(((batches - mean) ** 2).mean(axis=1), variance) < 4.0
 
 
-@pytest.mark.full
 def test_conditional_estimate_without_the_retained_particle_is_rejected():
     """The broken twin: fresh particles only, which is biased towards q."""
 

@@ -51,7 +51,6 @@ SMALL = {
 }
 
 
-@pytest.mark.representatives(but=["16-tilted"])
 @pytest.mark.parametrize(("draws", "method"), [(1, "ep"), (2, "ep"), (64, "ep"), (64, "ghk"), (16, "tilted")])
 def test_estimate_is_unbiased(draws, method):
     ratios = estimates(low_rank_problem(50), OrthantSampling(draws, method), 300)
@@ -70,7 +69,6 @@ def ratios_of_pairs(log_weights: np.ndarray, log_evidence: float) -> np.ndarray:
     return np.exp(log_weights - log_evidence).reshape(2, -1).mean(axis=0)
 
 
-@pytest.mark.representatives("probit-ep", "ordinal-ep")
 @pytest.mark.parametrize("method", METHODS)
 @pytest.mark.parametrize("name", SMALL)
 def test_estimate_is_unbiased_whatever_the_limits(name, method):
@@ -87,7 +85,6 @@ def test_sites_of_any_approximation_will_do():
     assert standard_errors_from(ratios, 1.0) < 4.0
 
 
-@pytest.mark.representatives("probit")
 @pytest.mark.parametrize("name", SMALL)
 def test_f_given_a_chosen_particle_is_from_the_posterior(name):
     """Means and variances of all elements; the estimate is made of so many draws that one of them is exact."""
@@ -118,7 +115,6 @@ def largest_error(batches: np.ndarray, mean: np.ndarray, variance: np.ndarray) -
     return max(standard_errors_from(found[:, i], truth[i]) for found, truth in pairs for i in range(len(mean)))
 
 
-@pytest.mark.full
 @pytest.mark.parametrize("name", ["probit", "ordinal"])
 @pytest.mark.parametrize("estimator", [OrthantSampling(2), OrthantSampling(3, "ghk", antithetic=False)])
 def test_conditional_estimates_leave_the_posterior_invariant(name, estimator):
@@ -126,7 +122,6 @@ def test_conditional_estimates_leave_the_posterior_invariant(name, estimator):
     assert error_of_conditional_estimates(name, estimator) < 4.0
 
 
-@pytest.mark.full
 def test_conditional_estimates_that_forget_are_rejected():
     """The broken twin: fresh draws, whatever f is kept."""
 
@@ -137,7 +132,6 @@ def test_conditional_estimates_that_forget_are_rejected():
     assert error_of_conditional_estimates("probit", Forgetful(2, "ghk")) > 6.0
 
 
-@pytest.mark.full
 def test_the_noisy_value_in_place_of_f_is_rejected(monkeypatch):
     """The broken twin: v is f with noise, and lies between limits that f need not keep."""
     monkeypatch.setattr(LatentGivenNoisy, "draw", lambda self, rng, v: v)
@@ -170,7 +164,6 @@ def test_particles_lie_between_the_limits():
     assert ((estimate.weighted.particles >= lower - 1e-12) & (estimate.weighted.particles <= upper + 1e-12)).all()
 
 
-@pytest.mark.full
 def test_estimates_spread_less_than_half_as_much_as_those_of_importance_sampling():
     prior, y = rough_problem(100)
     likelihood = BernoulliProbit(y)
@@ -183,7 +176,6 @@ def test_estimates_spread_less_than_half_as_much_as_those_of_importance_sampling
     assert spread(OrthantSampling(64)) < 0.5 * spread(ImportanceSampling(64))
 
 
-@pytest.mark.full
 def test_one_observation_is_exact():
     likelihood, q, mean, variance = one_site_posterior()
     estimates_of_one = OrthantSampling(4).estimate(np.random.default_rng(1), q, likelihood)

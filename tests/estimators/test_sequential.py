@@ -40,7 +40,6 @@ def one_vector():
     return Laplace().fit(prior, likelihood), likelihood, truth
 
 
-@pytest.mark.representatives("(1, 1, 0.0)")
 @pytest.mark.parametrize("settings", [(1, 1, 0.0), (8, 10, 1.0), (16, 50, 0.5)], ids=str)
 def test_estimate_is_unbiased(settings):
     q, likelihood, truth = one_vector()
@@ -70,12 +69,10 @@ def by_importance() -> np.ndarray:
     return evidence(ImportanceSampling(4096), 300, seed=3)
 
 
-@pytest.mark.full
 def test_estimate_for_several_classes_is_that_of_importance_sampling(by_importance):
     assert differ_by(evidence(SMALL, 4000), by_importance) < 4.0
 
 
-@pytest.mark.full
 def test_weights_that_are_forgotten_when_particles_are_resampled_are_rejected(monkeypatch, by_importance):
     right = sequential.ancestors
 
@@ -93,7 +90,6 @@ def of_weak_sites(prior: DensePrior) -> SiteApproximation:
     return conditioned.approximation(0.0, 0)
 
 
-@pytest.mark.full
 def test_estimates_vary_less_than_without_resampling():
     prior = DensePrior(np.zeros(30), covariance(np.linspace(0.0, 6.0, 30), 4.0))
     q, likelihood = of_weak_sites(prior), BernoulliProbit(np.random.default_rng(0).integers(2, size=30))
@@ -115,7 +111,6 @@ def test_without_resampling_it_is_importance_sampling():
     assert found.effective_size == pytest.approx(weights.sum() ** 2 / (weights @ weights))
 
 
-@pytest.mark.full
 def test_effective_size_says_how_estimates_vary():
     """The variance that one run expects, in the mean over runs, beside that of the runs: within a factor of two."""
     q, likelihood = several_classes(5.0)
@@ -145,7 +140,6 @@ def test_the_factor_is_that_of_q(kind):
     assert_allclose(whitened_again, whitened[:, 3], atol=1e-8)
 
 
-@pytest.mark.full
 def test_the_groups_are_made_once_for_each_q_and_go_with_it():
     q, likelihood = several_classes()
     assert q.prior.factorized() is q.prior
@@ -210,19 +204,16 @@ def errors_of(path: np.ndarray) -> list[float]:
 TWO_STAGES = SequentialSampling(draws=3, stages=2, threshold=1.0)
 
 
-@pytest.mark.full
 def test_conditional_estimates_leave_the_posterior_invariant():
     assert max(errors_of(conditional_chain(TWO_STAGES, 7500))) < 4.0
 
 
-@pytest.mark.full
 def test_a_path_that_is_lost_in_resampling_is_rejected(monkeypatch):
     right = sequential.ancestors
     monkeypatch.setattr(sequential, "ancestors", lambda rng, log_weights, _: right(rng, log_weights, False))
     assert max(errors_of(conditional_chain(TWO_STAGES, 7500))) > 6.0
 
 
-@pytest.mark.full
 def test_particles_approach_the_posterior():
     q, likelihood, moments = skewed()
     estimator, rng = SequentialSampling(draws=512, stages=2), np.random.default_rng(6)
@@ -274,7 +265,6 @@ def of_graph(likelihood: str) -> pm.Model:
     return model
 
 
-@pytest.mark.full
 @pytest.mark.parametrize("likelihood", ["one", "two"])
 def test_terms_of_graphs_are_passed_too(likelihood):
     found, expected = (
@@ -286,7 +276,6 @@ def test_terms_of_graphs_are_passed_too(likelihood):
     assert abs(found.value - expected.value) < 4.0 * error
 
 
-@pytest.mark.full
 def test_a_sum_over_observations_is_refused():
     """Its graph is a function of draws of f as well, and what it gives are no terms."""
     with pytest.raises(ValueError, match="terms are known one by one"):

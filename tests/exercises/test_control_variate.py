@@ -41,7 +41,6 @@ def ratios(estimator: Estimator, problem, approximation, repetitions: int, seed:
     return np.exp(np.array(logs) - truth)
 
 
-@pytest.mark.representatives(but=["200-4-laplace", "200-4-ep"])
 @pytest.mark.parametrize("approximation", [Laplace(), ExpectationPropagation()], ids=["laplace", "ep"])
 @pytest.mark.parametrize(("n", "draws"), [(50, 1), (50, 16), (200, 4)])
 def test_the_estimate_is_unbiased(n, draws, approximation):
@@ -50,14 +49,12 @@ def test_the_estimate_is_unbiased(n, draws, approximation):
     assert found.std() / np.sqrt(len(found)) < 0.05
 
 
-@pytest.mark.full
 def test_a_coefficient_fitted_to_the_same_draws_is_not():
     problem = low_rank_problem(50)
     assert standard_errors_from(ratios(FittedToTheDraws(6), problem, Laplace(), 2000), 1.0) > 8.0
     assert standard_errors_from(ratios(controlled.ControlVariate(6), problem, Laplace(), 2000), 1.0) < 4.0
 
 
-@pytest.mark.representatives("50")
 @pytest.mark.parametrize("n", [50, 200])
 def test_the_variance_is_an_order_of_magnitude_smaller(n):
     """Than of as many independent draws from expectation propagation's q, and no larger than of antithetic ones."""
@@ -67,7 +64,6 @@ def test_the_variance_is_an_order_of_magnitude_smaller(n):
     assert found < 1.1 * ratios(ImportanceSampling(16), problem, approximation, 1000).var()
 
 
-@pytest.mark.full
 def test_the_estimate_is_never_below_the_bound_that_the_control_variate_gives():
     """The mean of log w under q is a lower bound of log p(y|theta): draws can only add to it."""
     prior, y, _ = low_rank_problem(50)
@@ -120,24 +116,20 @@ class ParticlesAlone(controlled.Controlled):
         return self.particles[rng.choice(len(self.values), p=self.values / self.values.sum())]
 
 
-@pytest.mark.slow
 @pytest.mark.parametrize("draws", [2, 6])
 def test_conditional_estimates_leave_the_posterior_invariant(draws):
     assert confirmed(lambda seed: errors(chain(controlled.ControlVariate(draws), seed=seed)), 4.0) < 4.0
 
 
-@pytest.mark.slow
 def test_retaining_always_does_not():
     assert errors(chain(KeepsAlways(2), 90_000)) > 8.0
 
 
-@pytest.mark.slow
 def test_choosing_particles_alone_does_not(monkeypatch):
     monkeypatch.setattr(controlled, "Controlled", ParticlesAlone)
     assert errors(chain(controlled.ControlVariate(2))) > 8.0
 
 
-@pytest.mark.full
 @pytest.mark.parametrize("sign", [1.0, -1.0])
 def test_draws_of_the_parts(sign):
     """E[u u+] / E[u+] and E[f u+] / E[u+] under q, by very many draws of it."""
@@ -155,6 +147,5 @@ def test_it_is_neither_calibrated_nor_does_it_share_draws():
     assert not isinstance(controlled.ControlVariate(), Calibrated | SharesDraws)
 
 
-@pytest.mark.full
 def test_a_pseudo_marginal_chain_samples_exactly_with_it():
     assert distance(sampled(estimator=controlled.ControlVariate(4))) < 4.0

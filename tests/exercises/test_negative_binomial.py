@@ -106,7 +106,6 @@ def model(by_graph: bool) -> pm.Model:
     return result
 
 
-@pytest.mark.full
 def test_the_model_finds_the_closed_form_and_it_is_that_of_the_graph():
     closed, graph = (take_apart(model(by_graph), None) for by_graph in (False, True))
     for log_alpha in (-1.0, 0.3, 2.5):
@@ -158,7 +157,6 @@ def sampled():
         )
 
 
-@pytest.mark.full
 def test_it_is_sampled_exactly_and_its_mean_is_predicted():
     idata = sampled()
     assert distances(idata).max() < 4.0
@@ -167,7 +165,6 @@ def test_it_is_sampled_exactly_and_its_mean_is_predicted():
     assert_allclose(predicted, exact_moments()[5:], rtol=0.05)
 
 
-@pytest.mark.full
 def test_a_density_with_a_factor_too_many_is_not(monkeypatch):
     """The broken twin: a constant in f that is none in theta."""
     correct = counts.NegativeBinomialLikelihood.log_density

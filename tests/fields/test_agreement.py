@@ -4,7 +4,6 @@ from __future__ import annotations
 
 import numpy as np
 import pymc as pm
-import pytest
 
 import pmgp
 from tests.fields.models import counts_on, lattice_neighbors
@@ -25,7 +24,6 @@ NUTS = Reference("areas", model, ("level", "slope", "alpha", "tau", "s"))
 SOME = ["level", "slope", "alpha", "tau", *(f"s[{place}]" for place in range(0, 49, 12))]
 
 
-@pytest.mark.slow
 def test_areas_agree_with_nuts():
     with model():
         step = pmgp.PseudoMarginal()

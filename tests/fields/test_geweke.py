@@ -44,7 +44,6 @@ class Forgetful(Areas):
 REFRESHED = PseudoMarginalChain(PathSampling(2, width=1, threshold=1.0), latent_moves=0, refresh_every=1)
 
 
-@pytest.mark.slow
 @pytest.mark.parametrize(
     ("scheme", "seed"), [(PseudoMarginalChain(PATHS, refresh_every=2), 3), (REFRESHED, 1)], ids=["paths", "refreshed"]
 )
@@ -52,6 +51,5 @@ def test_joint_distributions_are_kept(scheme, seed):
     assert largest_change(scheme, 1000, Areas, seed) < 0.75 * BOUND
 
 
-@pytest.mark.slow
 def test_a_prior_without_its_log_determinant_is_rejected():
     assert largest_change(PseudoMarginalChain(PATHS, refresh_every=2), 1000, Forgetful) > 2.0 * BOUND

@@ -60,7 +60,6 @@ def idata(model):
         return pm.sample(300, tune=300, chains=2, cores=1, step=step, random_seed=1, progressbar=False)
 
 
-@pytest.mark.slow
 def test_evidence_maximum_and_left_out_areas_are_those_of_the_dense_model(model, idata):
     other, settings = built(dense), {"random_seed": 1, "progressbar": False}
     found, expected = (pmgp.evidence(idata, model=one, draws=200, **settings) for one in (model, other))
@@ -81,7 +80,6 @@ def whole(model):
     return pmgp.sample(model, **SETTINGS, **QUIET)
 
 
-@pytest.mark.slow
 @pytest.mark.parametrize("iteration", [25, 75], ids=["tuning", "sampling"])
 def test_killed_runs_go_on_and_draw_the_same(iteration, model, whole, tmp_path):
     stored = {"out": tmp_path, "callback": kill_at(iteration, 1), "flush_every": 0.0}

@@ -231,12 +231,10 @@ def distance(kind: type) -> float:
     return max(abs(x.mean() - value) / float(az.mcse(x[None, :], method="mean")) for x, value in pairs)
 
 
-@pytest.mark.slow
 def test_the_exact_chain_agrees_with_quadrature():
     assert distance(LowRankPrior) < 3.5
 
 
-@pytest.mark.slow
 def test_the_comparison_with_quadrature_rejects_a_broken_twin():
     assert distance(Tilted) > 7.0
 

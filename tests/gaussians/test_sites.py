@@ -47,7 +47,6 @@ def integral_of_prior_times_sites(mean, covariance, linear, precision) -> float:
     return float((density * sites).sum() * (grid[1] - grid[0]) ** len(mean))
 
 
-@pytest.mark.representatives(but=["1-2"])
 @pytest.mark.parametrize("n", [1, 2])
 @pytest.mark.parametrize("seed", [1, 2, 3])
 def test_log_normalizer_is_the_integral_of_prior_times_sites(n, seed):

@@ -74,13 +74,11 @@ def test_all_points_in_the_preconditioner_leave_no_noise():
     assert_allclose(gradient_of(found.covariance), GRADIENT, atol=2e-3)
 
 
-@pytest.mark.full
 def test_gradients_are_unbiased(estimates):
     """The mean of 200 estimates, each with eight probes."""
     assert np.all(z_scores(estimates[1], GRADIENT) < 3.0)
 
 
-@pytest.mark.full
 def test_log_evidences_are_within_their_errors(estimates):
     assert z_scores(estimates[0], log_evidence(THETA)) < 3.0
     stated = TIGHT.estimate(np.random.default_rng(0), KERNEL, NOISE, Y, POINTS).standard_error
@@ -112,7 +110,6 @@ def test_probes_of_the_wrong_covariance_are_rejected(monkeypatch):
     assert np.max(z_scores(repeated(TIGHT, 20)[1], GRADIENT)) > 12.0
 
 
-@pytest.mark.full
 def test_the_control_variate_makes_the_noise_smaller(estimates):
     """Beside traces by the same probes alone."""
 

@@ -58,7 +58,6 @@ def test_all_points_in_the_preconditioner_leave_no_noise(truth):
     assert repr(found).startswith("IterativeLogLikelihood(-")
 
 
-@pytest.mark.full
 def test_values_and_gradients_agree_within_their_errors(density, truth):
     theta, value, gradient = truth
     found = [density.estimate(np.random.default_rng(seed), theta) for seed in range(60)]

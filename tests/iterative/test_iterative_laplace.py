@@ -97,7 +97,6 @@ def test_all_points_in_the_preconditioner_leave_no_noise(likelihood):
     assert_allclose(found.mean.sum(), by_mean[0], atol=1e-3)
 
 
-@pytest.mark.slow
 @each
 def test_gradients_are_unbiased(likelihood):
     truth = central_differences(lambda t: log_evidence(t, likelihood), THETA, 1e-3)

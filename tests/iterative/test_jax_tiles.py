@@ -43,7 +43,6 @@ def in_tiles(kernel, x=X, given=1e9, precision="float64"):
     return JaxTiledCovariance(mean, K, theta, Compiler(), Settings(given, precision, None))
 
 
-@pytest.mark.full
 @pytest.mark.parametrize("name", ["matern", "noise inside", "a whole leaf", "scaled"])
 def test_products_and_gradients(name):
     covariance, (K, noise, gradient) = in_tiles(TABLE[name]), dense(name)
@@ -54,7 +53,6 @@ def test_products_and_gradients(name):
     assert_allclose(covariance.pullback_of_bar(THETA, BAR, MEAN_BAR), gradient, rtol=1e-7, atol=1e-8)
 
 
-@pytest.mark.full
 @pytest.mark.parametrize("name", ["matern"])
 def test_products_in_single_precision(name):
     covariance, (K, _, _) = in_tiles(TABLE[name], precision="float32"), dense(name)
@@ -86,7 +84,6 @@ def test_a_diagonal_that_is_counted_twice_is_noticed(monkeypatch):
     assert np.abs(found - K @ BAR.left).max() > 0.1
 
 
-@pytest.mark.full
 def test_gradients_without_the_mirror_images_are_noticed(monkeypatch):
     def once(number, devices):
         i, j, own, mirrored = blocks.pairs(number, devices)
@@ -119,7 +116,6 @@ def test_a_whole_matrix_is_refused_for_many_points(monkeypatch):
         in_tiles(TABLE["a whole leaf"]).moments(THETA)
 
 
-@pytest.mark.full
 def test_less_memory_makes_smaller_tiles_until_there_are_none():
     covariance = in_tiles(TABLE["ard"], given=1e9)
     inputs = covariance._inputs_at(THETA)
@@ -139,7 +135,6 @@ def resident(field):
     return 1024 * int(next(line.split()[1] for line in lines if line.startswith(field)))
 
 
-@pytest.mark.full
 @pytest.mark.skipif(not Path("/proc/self/clear_refs").exists(), reason="peaks of memory are read from Linux")
 def test_a_product_takes_no_more_memory_than_is_given(monkeypatch):
     """K has 288 MB; 12 are given, and the allocator may round up."""
@@ -155,7 +150,6 @@ def test_a_product_takes_no_more_memory_than_is_given(monkeypatch):
     assert resident("VmHWM") - before < 1.5 * given
 
 
-@pytest.mark.full
 def test_the_rule_takes_single_precision_where_it_changes_little():
     near, far = X, X + 300.0
     for x, expected in ((near, "float32"), (far, "float64")):
@@ -168,7 +162,6 @@ def test_the_rule_takes_single_precision_where_it_changes_little():
         assert (np.array_equal(kernel.product(BAR.left), exact)) == (expected == "float64")
 
 
-@pytest.mark.full
 def test_single_precision_would_be_wrong_where_the_rule_refuses_it():
     covariance = in_tiles(TABLE["ard"], X + 300.0, precision="float32")
     moments = covariance.moments(THETA)
@@ -193,7 +186,6 @@ def estimates(model, backend, **options):
     return pmgp.marginal.iterative_log_likelihood(model, backend=backend, random_seed=1, rank=10, **options)
 
 
-@pytest.mark.full
 def test_evidences_are_those_of_numpy():
     model = regression()
     expected = estimates(model, "numpy")
@@ -206,7 +198,6 @@ def test_evidences_are_those_of_numpy():
     assert expected.computed == "in tiles, by NumPy, with K in float64, kept"
 
 
-@pytest.mark.full
 def test_laplaces_evidences_are_those_of_numpy():
     model = pmgp.models.classifier(DATA, SEEN > 0.0)
     expected, found = estimates(model, "numpy"), estimates(model, "jax")

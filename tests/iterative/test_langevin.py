@@ -39,7 +39,6 @@ def z_scores(draws, covariance, size):
     return np.abs(found - covariance) / (spread * np.sqrt((1.0 + rho) / (1.0 - rho) / len(draws)))
 
 
-@pytest.mark.full
 @pytest.mark.parametrize("gradient_noise", [0.0, 3.0])
 def test_the_stationary_covariance_is_that_of_the_closed_form(gradient_noise):
     size = 0.5
@@ -49,7 +48,6 @@ def test_the_stationary_covariance_is_that_of_the_closed_form(gradient_noise):
     assert np.max(z_scores(draws, np.linalg.inv(PRECISION), size)) > 8.0
 
 
-@pytest.mark.full
 def test_a_drift_that_is_twice_as_large_is_rejected():
     """The twin lacks the half of the article's step."""
     assert np.max(z_scores(chain(0.5, 0.0, drift=2.0), stationary(0.5, 0.0), 0.5)) > 12.0

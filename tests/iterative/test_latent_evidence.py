@@ -77,7 +77,6 @@ def test_value_and_gradient_are_those_of_the_dense_approximation(of_labels):
     assert_dense(*of_labels)
 
 
-@pytest.mark.slow
 @pytest.mark.parametrize("observe", [tails, twice])
 def test_likelihoods_that_are_known_by_their_graphs_have_theirs(observe):
     assert_dense(*estimated(observe))
@@ -107,7 +106,6 @@ def many(x) -> pm.Model:
 POINTS = np.random.default_rng(5).standard_normal((2000, 2))
 
 
-@pytest.mark.full
 def test_no_matrix_is_made_where_inputs_are_data():
     """Taking the model apart, an estimate and its gradient take less than half of one matrix."""
     model = many(lambda: pm.Data("X", POINTS))

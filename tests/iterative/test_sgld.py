@@ -56,7 +56,6 @@ def test_a_subset_has_the_posterior_of_its_points(points, backend):
     assert_allclose(gradient, slope, rtol=1e-6)
 
 
-@pytest.mark.full
 def test_stochastic_gradients_are_unbiased(density, target):
     rng, method = np.random.default_rng(1), Ulisse(4)
     found = np.array([density.stochastic_gradient(rng, THETA, method) for _ in range(200)])
@@ -135,7 +134,6 @@ def test_it_survives_pickling(step):
     assert_allclose(step._factor, copy._factor)
 
 
-@pytest.mark.slow
 def test_the_posterior_is_near_that_by_importance_sampling():
     """Means within four standard errors, and deviations within a fifth, with steps of .45 in the posterior's scale.
 

@@ -47,7 +47,6 @@ def dense(name):
     return pytensor.function([theta], [K, noise, pt.grad(inner, theta)], mode="FAST_COMPILE")(THETA)
 
 
-@pytest.mark.full
 @pytest.mark.parametrize("name", NAMES)
 def test_parts_noise_and_gradients(name):
     covariance, (K, noise, gradient) = tiled_covariance(name), dense(name)
@@ -144,7 +143,6 @@ def test_a_kernel_without_known_derivatives_is_refused():
         TiledCovariance(pt.zeros(N), K, theta, Compiler())
 
 
-@pytest.mark.full
 def test_an_evidence_with_its_gradient_takes_no_matrix(monkeypatch):
     """The peak of memory is blocks and thin arrays: a fourth of K and less."""
     monkeypatch.undo()

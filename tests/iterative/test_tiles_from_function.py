@@ -84,7 +84,6 @@ def dense(model, theta):
     return pytensor.function([vector], [K, pt.grad(inner, vector)], mode="FAST_COMPILE")(THETA)
 
 
-@pytest.mark.full
 @pytest.mark.parametrize("name", KERNELS)
 def test_parts_and_gradients(name):
     model, found = density(KERNELS[name], data=name != "periodic")
@@ -115,7 +114,6 @@ def test_there_is_no_density_of_some_observations():
         density(KERNELS["periodic"])[1].of_rows(np.arange(3))
 
 
-@pytest.mark.full
 def test_products_in_single_precision():
     _, found = density(KERNELS["periodic"], precision="float32")
     moments = found._covariance.moments(THETA)
@@ -125,7 +123,6 @@ def test_products_in_single_precision():
     assert 1e-12 * scale < error < 1e-5 * scale
 
 
-@pytest.mark.full
 def test_a_nugget_that_is_forgotten_is_refused(monkeypatch):
     """PyMC's covariance between two sets of inputs has no white noise."""
     monkeypatch.setattr(Nugget, "__call__", lambda self, theta, X: np.zeros(len(X)))
@@ -133,13 +130,11 @@ def test_a_nugget_that_is_forgotten_is_refused(monkeypatch):
         density(KERNELS["white noise inside"])
 
 
-@pytest.mark.full
 def test_another_function_than_the_models_is_refused():
     with pytest.raises(pmgp.ModelError, match="cov_func and X do not give the model's covariance"):
         density(KERNELS["periodic"], other=KERNELS["user's own"])
 
 
-@pytest.mark.full
 def test_other_inputs_than_the_models_are_refused():
     with pytest.raises(pmgp.ModelError, match=f"X has {N - 1} rows, and the model's covariance {N}"):
         density(KERNELS["periodic"], shown=X[1:])
@@ -168,7 +163,6 @@ for clears in (False, True):
 """
 
 
-@pytest.mark.full
 def test_functions_are_in_double_precision_and_so_is_pymc_after_them_unless_the_user_clears_the_flag():
     """Where the flag was restored, PyMC's samplers by JAX ran in single precision afterwards, without a word."""
     done = subprocess.run([sys.executable, "-c", SCRIPT], check=True, capture_output=True, text=True)

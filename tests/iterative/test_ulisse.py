@@ -32,12 +32,10 @@ def gradients(roulette, size):
     return np.array([gradient_of(bar) for bar in found])
 
 
-@pytest.mark.full
 def test_gradients_are_unbiased():
     assert np.all(z_scores(gradients(Roulette(1.0), 300), GRADIENT) < 3.0)
 
 
-@pytest.mark.full
 def test_a_roulette_without_its_weight_is_rejected():
     assert np.max(z_scores(gradients(Unweighted(1.0), 300), GRADIENT)) > 6.0
 

@@ -34,7 +34,6 @@ def draws_of(step, model):
     return np.array(drawn), stats
 
 
-@pytest.mark.representatives("laplace")
 @pytest.mark.parametrize("approximation", ["ep", "laplace"])
 def test_a_chain_is_the_same_with_both(model, approximation):
     with model:

@@ -60,7 +60,6 @@ def run(code, folder=None, **environment):
     return done.stdout.strip(), done.stderr
 
 
-@pytest.mark.full
 def test_a_cold_cache_a_warm_one_and_none_give_the_same_bits(tmp_path):
     """What is compiled is stored by the first process and read by the second; the third finds no place for it."""
     cache = {"NUMBA_CACHE_DIR": str(tmp_path)}
@@ -140,7 +139,6 @@ print(repr(pmgp.orthants.log_probability(0.0, 1.0, 0.0, [[1.0, 0.5], [0.5, 1.0]]
 """
 
 
-@pytest.mark.full
 @pytest.mark.parametrize(
     ("module", "part", "changed_part", "code"),
     [

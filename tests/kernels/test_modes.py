@@ -31,13 +31,11 @@ def change(approximation: str) -> float:
     return largest_change(scheme, Frozen(learned(), None, 2), APPROXIMATIONS[approximation], REPLICATES)
 
 
-@pytest.mark.full
 @pytest.mark.parametrize("approximation", APPROXIMATIONS)
 def test_the_joint_distribution_is_kept(approximation):
     assert change(approximation) < BOUND
 
 
-@pytest.mark.full
 def test_a_particle_picked_without_its_weight_is_rejected(monkeypatch):
     """The broken twin."""
 

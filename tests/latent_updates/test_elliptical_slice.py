@@ -25,7 +25,6 @@ def approximation(target: Target, kind: str) -> SiteApproximation:
     return conditioned.approximation(0.0, 0)
 
 
-@pytest.mark.slow
 @pytest.mark.parametrize("kind", ["laplace", "flat sites"])
 def test_moves_about_a_given_reference(kind):
     target, rng, operator = skewed_pair(), np.random.default_rng(5), EllipticalSliceUpdate()
@@ -85,7 +84,6 @@ def test_several_moves_are_single_ones_in_a_row(reference):
     assert both[0].log_density == both[1].log_density
 
 
-@pytest.mark.representatives("laplace")
 @pytest.mark.parametrize("reference", ["prior", "laplace"])
 def test_the_kept_value_is_the_value_at_f(reference, rng):
     target, operator = skewed_pair(), EllipticalSliceUpdate(2, reference)

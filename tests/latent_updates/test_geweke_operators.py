@@ -18,7 +18,6 @@ from tests.latent_updates.broken import TWINS
 from tests.latent_updates.cases import MODELS, OPERATORS, Model, name_of, shortened
 from tests.latent_updates.chains import BOUND, largest_distance, targets_of, tune
 
-pytestmark = pytest.mark.slow
 MEAN = np.array([0.4, -0.3, 0.8])
 COVARIANCE = np.array([[1.2, 0.7, 0.2], [0.7, 0.9, 0.4], [0.2, 0.4, 0.5]], order="F")
 STEPS = 2_500

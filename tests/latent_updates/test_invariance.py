@@ -39,14 +39,12 @@ def cases() -> list[Any]:
     return found
 
 
-@pytest.mark.slow
 @pytest.mark.parametrize(("operator", "target", "times"), cases())
 def test_moments(operator, target, times):
     posterior = getattr(targets, target)()
     assert confirmed(lambda seed: posterior.distance(operator, seed, times), BOUND) < BOUND
 
 
-@pytest.mark.slow
 @pytest.mark.parametrize("twin", TWINS, ids=lambda twin: f"{twin.breaks.__name__}-{name_of(twin.operator)}")
 def test_a_broken_twin_is_rejected(twin: Twin, monkeypatch):
     target = getattr(targets, twin.target)()

@@ -81,7 +81,6 @@ def test_gradient_of_the_curvature_of_a_softmax(rng):
         assert_allclose(likelihood.curvature_gradient(f, weights), central_differences(contracted, f, 1e-3), atol=1e-10)
 
 
-@pytest.mark.representatives("identity-softmax", "identity-counts", "fixed-softmax", "fixed-counts", "local-softmax")
 @every_problem
 @every_metric
 def test_the_metric_is_that_of_dense_algebra(problem, metric):
@@ -154,7 +153,6 @@ def volume(problem: str, metric: str) -> float:
     return float(np.linalg.det(jacobian))
 
 
-@pytest.mark.representatives(but=["local-softmax"])
 @every_problem
 @every_metric
 def test_volume_is_preserved(problem, metric):

@@ -54,7 +54,6 @@ def rough_classification():
     return prior, MODELS[0].likelihood(MODELS[0].draw(rng, f)), f
 
 
-@pytest.mark.representatives(but=["RiemannianUpdate-fixed", "RiemannianUpdate-local"])
 @tuned_operators
 def test_operators_reach_their_recommended_rate(operator):
     prior, likelihood, f = rough_classification()

@@ -216,9 +216,6 @@ def test_curvature_is_minus_the_second_derivative(name, y):
     assert_allclose(repeated(name, y).curvature(POINTS), exact(name, y, 2), rtol=1e-8, atol=1e-300)
 
 
-@pytest.mark.representatives(
-    "BernoulliProbit-0", "BernoulliLogit-0", "Cox-0", "Cox-7", "Cox with exposure-0", "Cox with exposure-7"
-)
 @every_observation
 def test_third_derivative(name, y):
     assert_allclose(repeated(name, y).third_derivative(POINTS), exact(name, y, 3), rtol=1e-8, atol=1e-300)
@@ -407,14 +404,6 @@ def tilted_by_summation(likelihood, mean: float, variance: float) -> tuple[float
     return center, density @ np.square(grid - center) / density.sum(), normalizer
 
 
-@pytest.mark.representatives(
-    "0.01--3.0-BernoulliProbit-0",
-    "0.01--3.0-BernoulliLogit-0",
-    "0.01--3.0-Cox-0",
-    "0.01--3.0-Cox-7",
-    "0.01--3.0-Cox with exposure-0",
-    "0.01--3.0-Cox with exposure-7",
-)
 @every_observation
 @pytest.mark.parametrize("mean", [-3.0, 2.0])
 @pytest.mark.parametrize("variance", [0.01, 1.0, 6.0])

@@ -63,7 +63,6 @@ def test_the_gradient_is_that_of_differences(parts):
     np.testing.assert_allclose(found, expected, rtol=1e-5, atol=1e-6)
 
 
-@pytest.mark.full
 def test_they_are_found_described_and_sampled():
     model = model_of()
     assert pmgp.describe(model).latent_vectors["uw"].endswith("correlated elements in each row, in linear predictors")
@@ -75,7 +74,6 @@ def test_they_are_found_described_and_sampled():
     assert np.ptp(idata["posterior"]["uw"].to_numpy(), axis=1).min() > 0.0
 
 
-@pytest.mark.full
 def test_new_groups_have_the_covariance_of_the_others():
     model, packed = model_of(), np.array([0.8, -0.6, 0.5])
     values = {"chol": (("chain", "draw", "packed"), packed[None, None]), "uw": (("chain", "draw", "g", "k"), UW)}

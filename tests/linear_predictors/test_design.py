@@ -183,7 +183,6 @@ def two_maps():
     pm.Poisson("y", pm.math.exp(s + r), observed=COUNTS)
 
 
-@pytest.mark.full
 @pytest.mark.parametrize(
     ("build", "latent", "words"),
     [
@@ -202,14 +201,12 @@ def test_models_are_refused_in_words(build, latent, words):
         take_apart(model, latent)
 
 
-@pytest.mark.full
 def test_a_shared_effect_without_constants_is_accepted():
     with pm.Model() as model:
         shared_without_constants()
     assert take_apart(model, ["u"]).latent_vector.names == ["u"]
 
 
-@pytest.mark.full
 def test_impossible_starts_name_observations_and_not_elements_of_f():
     """Eight observations look at seven sums, one of them twice, below nine elements of pieces."""
     with pm.Model() as model:
@@ -222,7 +219,6 @@ def test_impossible_starts_name_observations_and_not_elements_of_f():
     assert f"-inf for the observations in {marked_rows(np.full(8, True), Z)}, wherever 'u, s' was" in words
 
 
-@pytest.mark.full
 def test_descriptions_and_recommendations():
     with pm.Model() as model:
         _, level, beta, u, _, s = pieces()

@@ -9,7 +9,6 @@ from functools import cache
 
 import numpy as np
 import pymc as pm
-import pytest
 
 from pmgp.core.approximations import Laplace
 from pmgp.core.marginal.evaluation import Evaluator
@@ -89,7 +88,6 @@ def largest_change(estimator, spoil=lambda parts: None, iterations: int = 4) -> 
 PATHS = PathSampling(3, width=2, threshold=1.0)
 
 
-@pytest.mark.slow
 def test_joint_distribution_is_kept():
     """Importance samples have the core's test (`markov/`)."""
     assert largest_change(PATHS) < 0.75 * BOUND
@@ -103,12 +101,10 @@ def turn_the_trend(parts: LatentGaussianModel) -> None:
     parts.latent_prior._arrange()
 
 
-@pytest.mark.slow
 def test_a_twin_with_wrong_signs_in_the_design_is_rejected():
     assert largest_change(PATHS, turn_the_trend) > 2.0 * BOUND
 
 
-@pytest.mark.slow
 def test_a_twin_whose_retained_path_is_not_the_particle_is_rejected(monkeypatch):
     """Its effects are those of the approximation, and not the particle's."""
     monkeypatch.setattr(SparsePattern, "drawn_given", lambda self, rng, values, f: np.zeros(self.shape))

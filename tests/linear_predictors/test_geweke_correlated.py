@@ -87,20 +87,17 @@ def largest_change(centered: bool, iterations: int = 4) -> float:
     return mean_changes.largest_change(*np.swapaxes(rows, 0, 1))
 
 
-@pytest.mark.slow
 @pytest.mark.parametrize("centered", [True, False])
 def test_joint_distribution_is_kept(centered):
     assert largest_change(centered) < 0.75 * BOUND
 
 
-@pytest.mark.slow
 def test_a_twin_with_independent_intercepts_and_slopes_is_rejected(monkeypatch):
     precision_of = pieces.precision_of
     monkeypatch.setattr(pieces, "precision_of", lambda covariance: precision_of(np.diag(np.diag(covariance))))
     assert largest_change(centered=True) > 2.0 * BOUND
 
 
-@pytest.mark.slow
 def test_a_twin_that_never_goes_back_from_u_to_z_is_rejected(monkeypatch):
     monkeypatch.setattr(ThetaMap, "preimage", lambda self, theta, u: u.reshape(GROUPS, 2).T.ravel())
     assert largest_change(centered=False) > 2.0 * BOUND

@@ -4,7 +4,6 @@ from __future__ import annotations
 
 import numpy as np
 import pymc as pm
-import pytest
 
 from pmgp.core.approximations import Laplace
 from pmgp.core.marginal.evaluation import Evaluator
@@ -74,12 +73,10 @@ def largest_change(iterations: int = 4) -> float:
     return mean_changes.largest_change(*np.swapaxes(rows, 0, 1))
 
 
-@pytest.mark.slow
 def test_joint_distribution_is_kept():
     assert largest_change() < 0.75 * BOUND
 
 
-@pytest.mark.slow
 def test_a_twin_whose_scales_are_variances_is_rejected(monkeypatch):
     scaled = sums._scaled
     monkeypatch.setattr(sums, "_scaled", lambda block, scale: scaled(block, np.sqrt(scale)))

@@ -38,7 +38,6 @@ def flat_and_shift():
     return pm.Flat("level") + pm.Flat("shift")
 
 
-@pytest.mark.full
 def test_wide_levels_of_two_parts_are_named():
     assert "only the sum of 'level' (10), 's' (100)" in (found_in(model_of()) or "")
     assert "only the sum of 'level' (inf), 's' (100)" in (found_in(model_of(lambda: pm.Flat("level"))) or "")
@@ -46,7 +45,6 @@ def test_wide_levels_of_two_parts_are_named():
     assert (both or "").startswith("'u' and 'v' are independent effects over the same index")
 
 
-@pytest.mark.full
 def test_what_priors_separate_is_not_named():
     """A twin of the warning that always speaks would fail here."""
     assert found_in(model_of(first=0.5)) is None
@@ -56,13 +54,11 @@ def test_what_priors_separate_is_not_named():
     assert found_in(model_of(first=0.5, more=slope)) is None
 
 
-@pytest.mark.full
 def test_groups_of_one_size_by_other_indices_are_told_apart():
     other = lambda tau: pm.Normal("v", 0, 2.0 * tau, shape=3)[np.roll(GROUP, 1) - (GROUP == 0)]  # noqa: E731
     assert found_in(model_of(first=0.5, more=other)) is None
 
 
-@pytest.mark.full
 def test_shifts_have_the_standard_deviation_of_the_prior():
     """The mean of pm.ICAR has that of its sum over the number of areas; a scale before it multiplies."""
     ring = np.roll(np.eye(4), 1, axis=1) + np.roll(np.eye(4), -1, axis=1)
@@ -101,7 +97,6 @@ def deviation_of_level(model: pm.Model, design: np.ndarray, level: float, first:
     return float(np.sqrt(np.linalg.inv(precision + design.T @ design)[0, 0]))
 
 
-@pytest.mark.full
 @pytest.mark.parametrize(("seed", "level", "first"), [(1, 30.0, 60.0), (2, 0.5, 60.0), (3, 30.0, 0.5)])
 def test_random_sums_are_named_where_dense_algebra_finds_the_data_silent(seed, level, first):
     model, design = random_model(np.random.default_rng(seed), level, first)
@@ -115,7 +110,6 @@ def test_an_improper_posterior_is_refused():
         take_apart(model_of(flat_and_shift))
 
 
-@pytest.mark.full
 def test_descriptions_and_steps_say_so():
     model = model_of()
     assert "only the sum of 'level' (10), 's' (100)" in pmgp.describe(model).computation["not identified"]

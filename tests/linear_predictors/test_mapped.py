@@ -131,7 +131,6 @@ def fitted(case: Case, theta: np.ndarray):
     return Laplace(sweeps=0).fit(case.parts.prior(theta), case.parts.likelihood(theta))
 
 
-@pytest.mark.representatives("factor_first")
 @pytest.mark.parametrize("form", FORMS)
 def test_evidence_and_gradient_are_those_of_dense_algebra(form):
     case = case_of(form)
@@ -146,7 +145,6 @@ def test_evidence_and_gradient_are_those_of_dense_algebra(form):
     np.testing.assert_allclose(found, expected, rtol=1e-4, atol=1e-5)
 
 
-@pytest.mark.full
 def test_a_twin_with_the_transposed_factor_is_rejected(monkeypatch):
     case = case_of(factor_first)
     theta, blocks = case.parts.ravel(case.point), ThetaMap.blocks
@@ -154,7 +152,6 @@ def test_a_twin_with_the_transposed_factor_is_rejected(monkeypatch):
     assert abs(fitted(case, theta).log_evidence - dense_evidence(case, theta)) > 1e-2
 
 
-@pytest.mark.full
 @pytest.mark.parametrize("form", [factor_last, beside_others])
 def test_draws_are_those_of_the_variable_as_it_is_written(form):
     case = case_of(form)
@@ -165,7 +162,6 @@ def test_draws_are_those_of_the_variable_as_it_is_written(form):
     assert case.parts.likelihood(theta).log_likelihood(f) == pytest.approx(expected, rel=1e-10)
 
 
-@pytest.mark.full
 def test_they_are_sampled():
     with pm.Model():
         pm.Poisson("y", pm.math.exp(factor_first()), observed=(Y > 0).astype(int))
@@ -185,7 +181,6 @@ def of_groups() -> pm.Model:
     return model
 
 
-@pytest.mark.full
 def test_new_groups_have_the_covariance_of_the_others():
     model, packed = of_groups(), np.array([0.8, -0.6, 0.5])
     raw = np.arange(10.0).reshape(1, 1, 2, GROUPS)
@@ -222,7 +217,6 @@ def zero_sum():
     return pm.ZeroSumNormal("z", pm.HalfNormal("sigma", 1.0), shape=GROUPS)[GROUP]
 
 
-@pytest.mark.full
 @pytest.mark.parametrize(
     ("form", "latent", "words"),
     [
@@ -240,7 +234,6 @@ def test_other_forms_are_refused_in_words(form, latent, words):
         take_apart(model, latent)
 
 
-@pytest.mark.full
 @pytest.mark.parametrize("form", [known_deviation, scale_after_the_index])
 def test_a_known_deviation_is_integrated_out_if_it_is_named(form):
     with pm.Model() as model:

@@ -106,7 +106,6 @@ def counts_on_a_map() -> pm.Model:
 NUTS = Reference("counts on a map", counts_on_a_map, ("level", "beta", "sigma", "rho", "theta", "phi"))
 
 
-@pytest.mark.slow
 def test_counts_on_a_map_have_the_posterior_of_nuts():
     with counts_on_a_map():
         step = pmgp.PseudoMarginal()

@@ -86,13 +86,11 @@ def difference(series: str) -> float:
     return max(float(np.abs(found[name].to_numpy() / value - 1.0).max()) for name, value in truth.items())
 
 
-@pytest.mark.full
 @pytest.mark.parametrize("series", ["walk", "regression"])
 def test_new_groups_and_times_have_their_closed_forms(series):
     assert difference(series) < 1e-8
 
 
-@pytest.mark.full
 def test_a_twin_that_forgets_what_was_sampled_is_rejected(monkeypatch):
     """New times would be drawn from the prior, whatever came before."""
     given = GrownPiece.given
@@ -149,7 +147,6 @@ def algebra(one: xr.Dataset, series: str, group: np.ndarray, time: np.ndarray, z
     return mean, tau**2 * same * (1.0 + np.outer(z, z)) + steps[np.ix_(time, time)]
 
 
-@pytest.mark.full
 @pytest.mark.parametrize(
     ("series", "name"),
     [*[("walk", name) for name in COMBINATIONS], ("regression", "both"), ("regression", "new times")],
@@ -158,7 +155,6 @@ def test_draws_for_new_groups_and_times_have_the_moments_of_algebra(series, name
     assert deviation_of_draws(series, COMBINATIONS[name]) < 0.75 * BOUND
 
 
-@pytest.mark.full
 def test_a_twin_that_draws_the_rows_of_a_new_group_apart_is_rejected(monkeypatch):
     drawn, at, several = PredictorRows.draw, Predictors.at, []
 
@@ -187,7 +183,6 @@ def test_a_series_alone_goes_on():
     np.testing.assert_allclose(found["latent_variance"], [0.0, 0.0, 0.0, 1.0, 1.25], atol=1e-10)
 
 
-@pytest.mark.full
 def test_what_has_no_prediction_is_refused_in_words():
     model = model_of_rows()
     idata = draws_of()
@@ -301,7 +296,6 @@ def of_written(eta, observe) -> xr.Dataset:
     return pmgp.predict(idata, model=model, progressbar=False).assign(drawn=drawn["latent"][0, 0])
 
 
-@pytest.mark.full
 @pytest.mark.parametrize(("eta", "expected"), WRITTEN.values(), ids=WRITTEN)
 def test_latent_moments_are_those_of_the_predictor_as_it_is_written(eta, expected):
     found = of_written(eta, lambda name, f: pm.Poisson(name, pm.math.exp(f), observed=[1, 2]))
@@ -325,7 +319,6 @@ LINKS = {
 }
 
 
-@pytest.mark.full
 @pytest.mark.parametrize("observe", LINKS.values(), ids=LINKS)
 def test_the_parts_of_a_link_are_no_part_of_the_predictor(observe):
     found = of_written(lambda u, level: level - u, observe)
@@ -333,7 +326,6 @@ def test_the_parts_of_a_link_are_no_part_of_the_predictor(observe):
     np.testing.assert_allclose(found["latent_variance"], [0.0, 4.0], rtol=1e-9, atol=1e-12)
 
 
-@pytest.mark.full
 def test_each_outcome_has_its_predictors_in_the_order_of_the_model():
     x = np.array([0.1, 0.2, 0.3])
     with pm.Model() as model:
@@ -361,7 +353,6 @@ def two_counts(u, group):
     pm.Poisson("z", pm.math.exp(0.1 + u[group]), observed=[1, 2])
 
 
-@pytest.mark.full
 @pytest.mark.parametrize("observe", [counts_of_a_table, two_counts])
 def test_new_groups_are_averaged_exactly_in_tables_and_for_two_outcomes(observe):
     with pm.Model(coords={"g": ["a"]}) as model:

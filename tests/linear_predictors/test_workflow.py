@@ -38,14 +38,12 @@ def idata(model):
         return pm.sample(1500, tune=600, chains=2, cores=1, step=pmgp.PseudoMarginal(), **QUIET)
 
 
-@pytest.mark.slow
 def test_the_posterior_is_that_of_nuts(idata):
     distances = apart(summarized(idata, NUTS.variables), NUTS.summary())
     assert distances["mean"].max() < 4.0
     assert distances["sd"].max() < 4.0
 
 
-@pytest.mark.slow
 def test_evidence_maximum_and_left_out_observations(model, idata):
     """The same model with all effects named, and so by another route through the same code, has the same evidence."""
     evidence = pmgp.evidence(idata, model=model, draws=300, **QUIET)
@@ -60,7 +58,6 @@ def test_evidence_maximum_and_left_out_observations(model, idata):
     assert found.point["u"].shape == (8,)
 
 
-@pytest.mark.slow
 def test_killed_runs_go_on_and_draw_the_same(model, tmp_path):
     whole = pmgp.sample(model, **SETTINGS, **runs.QUIET)
     stored = {"out": tmp_path, "callback": kill_at(75, 1), "flush_every": 0.0}
@@ -68,7 +65,6 @@ def test_killed_runs_go_on_and_draw_the_same(model, tmp_path):
     assert_same_run(resumed(tmp_path, model), whole)
 
 
-@pytest.mark.slow
 def test_draws_where_nothing_is_new_have_the_predictors_of_the_posterior(model, idata):
     """The predictors are those of each draw, and counts have their exponential for a mean and a variance."""
     with pytest.raises(ModelError, match=r"parts of linear predictors.*pmgp\.sample_predictions\(idata\)"):

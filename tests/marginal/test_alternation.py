@@ -40,12 +40,10 @@ def score(replicates: int) -> float:
     return largest_change(chain, frozen(), HASTY, replicates)
 
 
-@pytest.mark.slow
 def test_joint_distribution_is_kept():
     assert score(3000) < BOUND
 
 
-@pytest.mark.full
 def test_a_choice_by_the_state_after_tuning_is_rejected(monkeypatch):
     """Whose turn it is depends on where the chain is."""
     right = Alternation.step

@@ -99,7 +99,6 @@ def test_the_choice_depends_on_the_seed_alone(case):
     assert chosen(*case, seed=3) == chosen(*case, seed=3)
 
 
-@pytest.mark.representatives(but=["case3-other3"])
 @pytest.mark.parametrize(
     ("case", "other"), [(WEAK, ORTHANTS), (STRONG, ORTHANTS), (FEW, SEQUENTIAL), (FAR, SEQUENTIAL)]
 )
@@ -242,7 +241,6 @@ def test_classes_that_say_little_keep_importance_sampling():
     assert chosen(*FEW, others=(SEQUENTIAL,)).estimator is None
 
 
-@pytest.mark.full
 def test_where_one_weight_has_nearly_all_sequential_estimates_are_chosen():
     found = chosen(*FAR, others=(SEQUENTIAL,))
     assert found.estimator is SEQUENTIAL
@@ -250,7 +248,6 @@ def test_where_one_weight_has_nearly_all_sequential_estimates_are_chosen():
     assert found.draws >= 64
 
 
-@pytest.mark.full
 def test_particles_that_are_found_show_what_importance_weights_do_not():
     """The spread by 512 importance samples of their own, and if a stored estimate holds one from the posterior."""
     evaluate, thetas = FAR
@@ -268,7 +265,6 @@ def test_with_a_good_approximation_both_say_the_same():
     assert said == pytest.approx(beside, rel=0.3)
 
 
-@pytest.mark.full
 def test_the_number_of_particles_follows_the_spread():
     evaluate, thetas = FAR
     draws, spread = choose_draws(np.random.default_rng(3), SEQUENTIAL, thetas, evaluate, None)
@@ -286,7 +282,6 @@ class NeverRun(SequentialSampling):
         raise AssertionError("measured, though few importance samples suffice")
 
 
-@pytest.mark.full
 def test_where_few_importance_samples_suffice_nothing_else_is_measured():
     assert chosen(*FEW, others=(NeverRun(),)).estimator is None
     with pytest.raises(AssertionError, match="measured"):
@@ -324,14 +319,12 @@ def test_a_chosen_estimator_takes_the_place_of_the_chains_own():
     assert np.isfinite(drift(PseudoMarginalChain(Unused()), replicates=5))
 
 
-@pytest.mark.slow
 @pytest.mark.parametrize("refresh_every", [0, 3])
 def test_joint_distribution_is_kept_with_a_choice_that_is_fixed(refresh_every):
     scheme = PseudoMarginalChain(ImportanceSampling(1), refresh_every=refresh_every)
     assert confirmed(lambda seed: drift(scheme, seed=seed), 4.0) < 4.0
 
 
-@pytest.mark.slow
 def test_a_choice_that_goes_on_is_rejected():
     assert drift(Wavering(ImportanceSampling(1), refresh_every=0), replicates=3800) > 4.0
 

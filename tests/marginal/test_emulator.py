@@ -93,7 +93,6 @@ def test_the_last_values_are_kept_and_only_finite_ones():
 # One transition for the emulated density
 
 
-@pytest.mark.full
 def test_multiple_trials_leave_the_density_invariant():
     """From draws of s on five points, by trials of g: the counts stay those of s, and flows balance each other."""
     rng = np.random.default_rng(4)
@@ -107,7 +106,6 @@ def test_multiple_trials_leave_the_density_invariant():
     assert np.abs((flows - flows.T) / np.sqrt(flows + flows.T + 1.0)).max() < 4.0
 
 
-@pytest.mark.full
 def test_without_the_chance_to_stay_it_would_not():
     rng = np.random.default_rng(4)
     s, g = np.array([0.1, 0.3, 0.05, 0.35, 0.2]), np.array([0.4, 0.1, 0.2, 0.1, 0.2])
@@ -221,13 +219,11 @@ def score(replicates: int, **settings) -> float:
     return largest_change(chain, frozen(), Laplace(sweeps=0), replicates)
 
 
-@pytest.mark.slow
 @pytest.mark.parametrize("delayed_acceptance", [True, False])
 def test_joint_distribution_is_kept(delayed_acceptance):
     assert score(1500, delayed_acceptance=delayed_acceptance) < BOUND
 
 
-@pytest.mark.full
 def test_the_ratio_of_the_t_is_rejected(monkeypatch):
     """The broken twin: what is proposed comes from s, and is corrected as if it came from the t."""
     right = AdaptiveProposal._emulated
@@ -241,7 +237,6 @@ def test_the_ratio_of_the_t_is_rejected(monkeypatch):
     assert score(1200) > BOUND
 
 
-@pytest.mark.full
 def test_trials_that_never_stay_are_rejected(monkeypatch):
     """The broken twin: with a single trial its ratio is that of the t, and not that of s."""
 

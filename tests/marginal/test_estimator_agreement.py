@@ -16,7 +16,6 @@ import pmgp
 from pmgp.datasets import Standardizer
 from tests.theta_updates.agreement import Moments, distance, moments, sample
 
-pytestmark = pytest.mark.slow
 # With fewer samples from Laplace's q, chains of one seed in three stay where they are for hundreds of draws.
 SETTINGS = {
     "laplace, importance": ("laplace", pmgp.estimators.ImportanceSampling(1024), 500),

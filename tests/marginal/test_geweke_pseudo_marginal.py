@@ -26,25 +26,21 @@ BOUND = 4.0
 FEWER = 1300
 
 
-@pytest.mark.slow
 @pytest.mark.parametrize(("delayed_acceptance", "draws"), [(True, 4), (False, 1)])
 def test_joint_distribution_is_kept(delayed_acceptance, draws):
     scheme = PseudoMarginalChain(ImportanceSampling(draws), delayed_acceptance=delayed_acceptance, refresh_every=3)
     assert change_score(scheme) < BOUND
 
 
-@pytest.mark.slow
 def test_joint_distribution_of_the_latent_draws_is_kept():
     assert change_score(PseudoMarginalChain(ImportanceSampling(2), latent_moves=2), use_latent=True) < BOUND
 
 
-@pytest.mark.slow
 def test_joint_distribution_is_kept_with_expectation_propagation():
     chain = PseudoMarginalChain(ImportanceSampling(2))
     assert change_score(chain, approximation=ExpectationPropagation()) < BOUND
 
 
-@pytest.mark.slow
 @pytest.mark.parametrize("start", ["approximation", "prior"])
 def test_joint_distribution_is_kept_with_annealed_particles(start):
     """A short schedule from Laplace's own q, or from the prior, so that the weights are uneven."""
@@ -58,24 +54,20 @@ def by_stages() -> float:
     return z_score(chain, steps=3000, approximation=Laplace(sweeps=0))
 
 
-@pytest.mark.slow
 def test_joint_distribution_is_kept_with_particles_that_are_resampled():
     assert by_stages() < BOUND
 
 
-@pytest.mark.slow
 def test_resampling_without_regard_to_weights_is_rejected(monkeypatch):
     right = sequential.ancestors
     monkeypatch.setattr(sequential, "ancestors", lambda rng, log_weights, first: right(rng, 0.0 * log_weights, first))
     assert by_stages() > BOUND
 
 
-@pytest.mark.slow
 def test_joint_distribution_is_kept_with_orthants():
     assert change_score(PseudoMarginalChain(OrthantSampling(2), refresh_every=3), FEWER, Laplace(sweeps=0)) < BOUND
 
 
-@pytest.mark.slow
 def test_orthants_with_the_noise_left_in_f_are_rejected(monkeypatch):
     """The broken twin: v, which is f with noise, in place of f."""
     monkeypatch.setattr(LatentGivenNoisy, "draw", lambda self, rng, v: v)
@@ -89,12 +81,10 @@ def refreshed_orthants() -> float:
     return z_score(chain, steps=6000, approximation=Laplace(sweeps=0))
 
 
-@pytest.mark.slow
 def test_joint_distribution_is_kept_with_orthants_that_are_refreshed():
     assert refreshed_orthants() < BOUND
 
 
-@pytest.mark.slow
 def test_orthants_refreshed_without_the_retained_path_are_rejected(monkeypatch):
     def forget(self, rng, approximation, likelihood, retained, draws=None):
         return self.estimate(rng, approximation, likelihood, draws)
@@ -103,7 +93,6 @@ def test_orthants_refreshed_without_the_retained_path_are_rejected(monkeypatch):
     assert refreshed_orthants() > BOUND
 
 
-@pytest.mark.slow
 def test_without_an_unbiased_estimate_the_joint_distribution_is_lost():
     chain = PseudoMarginalChain(ApproximateEvidence(), latent_moves=0)
     assert change_score(chain, FEWER, Laplace(sweeps=0)) > BOUND
@@ -114,12 +103,10 @@ def refreshed_with_a_poor_q(replicates: int = 2000) -> float:
     return change_score(PseudoMarginalChain(ImportanceSampling(2)), replicates, Laplace(sweeps=0))
 
 
-@pytest.mark.slow
 def test_refreshment_keeps_the_joint_distribution():
     assert refreshed_with_a_poor_q() < BOUND
 
 
-@pytest.mark.slow
 def test_refreshment_without_the_retained_particle_is_rejected(monkeypatch):
     def forget(self, rng, approximation, likelihood, retained, draws=None):
         return self.estimate(rng, approximation, likelihood, draws)
@@ -128,7 +115,6 @@ def test_refreshment_without_the_retained_particle_is_rejected(monkeypatch):
     assert refreshed_with_a_poor_q(FEWER) > BOUND
 
 
-@pytest.mark.slow
 def test_flipped_hastings_ratio_is_rejected(monkeypatch):
     right = AdaptiveProposal.propose
 
@@ -140,7 +126,6 @@ def test_flipped_hastings_ratio_is_rejected(monkeypatch):
     assert change_score(replicates=FEWER) > BOUND
 
 
-@pytest.mark.slow
 def test_particle_picked_without_its_weight_is_rejected(monkeypatch):
     def uniformly(self, rng):
         return self.particles[rng.integers(len(self.particles))]
@@ -149,7 +134,6 @@ def test_particle_picked_without_its_weight_is_rejected(monkeypatch):
     assert refreshed_with_a_poor_q(FEWER) > BOUND
 
 
-@pytest.mark.slow
 def test_missing_correction_of_the_screen_is_rejected(monkeypatch):
     """Accepting on the approximation's evidence alone samples its posterior, not the exact one."""
 
@@ -166,12 +150,10 @@ def several_on_the_screen(replicates: int = 2000) -> float:
     return change_score(scheme, replicates, Laplace(sweeps=0))
 
 
-@pytest.mark.slow
 def test_joint_distribution_is_kept_with_several_transitions_on_the_screen():
     assert several_on_the_screen() < BOUND
 
 
-@pytest.mark.slow
 def test_a_screen_that_is_counted_once_a_transition_is_rejected(monkeypatch):
     """The broken twin: the correction divides by the ratio of the last transition alone."""
     right = PseudoMarginalChain._candidate

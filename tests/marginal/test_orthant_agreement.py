@@ -21,7 +21,6 @@ BOUND = 4.0
 LARGE = 1000.0
 
 
-@pytest.mark.full
 def test_the_exact_posterior_of_four_labels():
     """The log variance, by quadrature over it."""
     assert distance(sampled(estimator=pmgp.estimators.OrthantSampling(4))) < BOUND
@@ -98,20 +97,17 @@ def standard_errors(kind: str, *chains: tuple[str, str]) -> float:
     return float(np.max(np.abs(first[0] - second[0]) / np.hypot(first[1], second[1])))
 
 
-@pytest.mark.slow
 @pytest.mark.parametrize("kind", DATA)
 def test_orthants_agree_with_importance_samples_where_the_variance_is_large(kind):
     assert standard_errors(kind, ("ep", "orthant"), ("ep", "importance")) < BOUND
 
 
-@pytest.mark.slow
 @pytest.mark.skipif(not os.environ.get("PMGP_DATA"), reason="PMGP_DATA names no folder")
 @pytest.mark.parametrize("kind", FROM_THE_FOLDER)
 def test_they_agree_on_the_articles_data(kind):
     assert standard_errors(kind, ("ep", "orthant"), ("ep", "importance")) < BOUND
 
 
-@pytest.mark.slow
 def test_a_chain_on_laplaces_evidence_is_found_out():
     """The broken twin: nothing corrects the approximation."""
     assert standard_errors("glands", ("ep", "orthant"), ("laplace", "none")) > 2.0 * BOUND

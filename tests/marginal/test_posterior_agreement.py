@@ -16,7 +16,6 @@ from pmgp.core.estimators import ImportanceSampling
 from pmgp.core.marginal.evaluation import Evaluator
 from pmgp.interface.model.taking_apart import take_apart
 
-pytestmark = pytest.mark.slow
 NAMES = ("lengthscale", "variance")
 
 

@@ -20,10 +20,7 @@ import xarray as xr
 import pmgp
 from pmgp import datasets
 
-pytestmark = [
-    pytest.mark.slow,
-    pytest.mark.skipif(not os.environ.get("PMGP_DATA"), reason="PMGP_DATA names no folder"),
-]
+pytestmark = pytest.mark.skipif(not os.environ.get("PMGP_DATA"), reason="PMGP_DATA names no folder")
 BOUND = 4.0
 QUIET = {"progressbar": False, "quiet": True, "compute_convergence_checks": False}
 

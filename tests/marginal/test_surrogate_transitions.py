@@ -60,7 +60,6 @@ def score(approximation=HASTY, given=None, replicates: int = 1500, **settings) -
     return largest_change(chain(**settings), given or frozen(predictor()), approximation, replicates)
 
 
-@pytest.mark.slow
 @pytest.mark.parametrize("approximation", [HASTY, ExpectationPropagation()])
 def test_joint_distribution_is_kept(approximation):
     # A start for expectation propagation has twice the length.
@@ -68,12 +67,10 @@ def test_joint_distribution_is_kept(approximation):
     assert score(approximation, given) < BOUND
 
 
-@pytest.mark.slow
 def test_joint_distribution_is_kept_with_several_trajectories():
     assert score(transitions=3, replicates=1000) < BOUND
 
 
-@pytest.mark.full
 def test_a_momentum_that_is_not_refreshed_is_rejected(monkeypatch):
     right = adaptive.hamiltonian
 
@@ -88,7 +85,6 @@ def test_a_momentum_that_is_not_refreshed_is_rejected(monkeypatch):
     assert score(replicates=800) > BOUND
 
 
-@pytest.mark.full
 @pytest.mark.parametrize("transitions", [1, 3])
 def test_a_second_stage_without_the_ratio_of_the_first_is_rejected(monkeypatch, transitions):
     """It accepts with the ratio of the estimates, as if proposals had been symmetric."""
@@ -103,7 +99,6 @@ def test_a_second_stage_without_the_ratio_of_the_first_is_rejected(monkeypatch, 
     assert score(transitions=transitions, replicates=800) > BOUND
 
 
-@pytest.mark.full
 def test_a_predictor_that_keeps_learning_is_rejected(monkeypatch):
     right = ScreenDensity.at
 

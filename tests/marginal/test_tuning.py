@@ -231,7 +231,6 @@ def test_the_start_changes_the_approximation_little():
         assert predicted == pytest.approx(evaluate(theta, None).approximation.log_evidence, abs=0.02)
 
 
-@pytest.mark.representatives(but=["0.3"])
 @pytest.mark.parametrize("spread", [0.3, 1.0, 1.6])
 def test_the_spread_of_normal_log_weights_is_found(spread, rng):
     """A chain holds weights in proportion to themselves: those of its stored estimate are larger than fresh ones."""

@@ -48,7 +48,6 @@ def log_evidence(prior, unit: float, *, several: bool = False, **settings) -> fl
     return found.value + N * np.log(unit)
 
 
-@pytest.mark.full
 @pytest.mark.parametrize(("estimator", "unit"), [("none", 1e-6), ("importance", 1e7)])
 @pytest.mark.parametrize("approximation", ["laplace", "ep"])
 @pytest.mark.parametrize("prior", [process, walk])
@@ -58,7 +57,6 @@ def test_units_do_not_matter(prior, approximation, estimator, unit):
     assert log_evidence(prior, unit, **settings) == pytest.approx(log_evidence(prior, 1.0, **settings), abs=0.05)
 
 
-@pytest.mark.full
 @pytest.mark.parametrize("unit", [1e-6, 1e7])
 def test_several_processes_may_have_units_of_their_own(unit):
     """A process of noise scales has the same values in all units of y."""

@@ -117,7 +117,6 @@ def test_gradients_are_in_units():
     assert_allclose(given.covariance_pullback(part, 1.0, 0.0), -2.0 * given.log_prior_gradient(part))
 
 
-@pytest.mark.full
 @pytest.mark.parametrize("made", [model, normal_observations])
 def test_a_target_in_units_is_the_target(made):
     """Its density is that of theta in units, whose volume belongs to it."""
@@ -139,7 +138,6 @@ def test_a_target_in_units_is_the_target(made):
     assert all(np.array_equal(point[name], value) for name, value in found.unravel(there, one.f).items())
 
 
-@pytest.mark.full
 def test_a_stored_state_keeps_its_units():
     """The units of another initial point are not those in which the state is measured."""
     one = pmgp.PseudoMarginal(model=model(1e6), compile_kwargs=FAST)
@@ -152,7 +150,6 @@ def test_a_stored_state_keeps_its_units():
     assert other._evaluate(theta, None).log_screen == one._evaluate(theta, None).log_screen
 
 
-@pytest.mark.full
 @pytest.mark.parametrize(("unit", "right"), [(1e-5, True), (1e6, True), (1e6, False)])
 def test_chains_move_means_in_any_unit(unit, right, monkeypatch):
     if not right:
@@ -198,7 +195,6 @@ def test_searches_find_the_same_maximum(made, unit, right, monkeypatch):
         assert found.point["noise"] / unit == pytest.approx(float(usual.point["noise"]), rel=0.01)
 
 
-@pytest.mark.full
 @pytest.mark.parametrize("unit", [1.0, 1e6])
 def test_the_scale_given_some_of_the_rows_is_in_units_too(unit):
     density = IterativeDensity(normal_observations(unit), compile_kwargs=FAST)
@@ -209,7 +205,6 @@ def test_the_scale_given_some_of_the_rows_is_in_units_too(unit):
     assert np.sqrt(scale[place, place]) / unit == pytest.approx(deviation, rel=0.3)
 
 
-@pytest.mark.full
 @pytest.mark.parametrize(("unit", "right"), [(1e6, True), (1e6, False)])
 def test_importance_sampling_finds_them_too(unit, right, monkeypatch):
     if not right:

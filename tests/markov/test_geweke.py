@@ -86,7 +86,6 @@ PATHS = PathSampling(3, width=1, threshold=1.0)
 REFRESHED = PseudoMarginalChain(PathSampling(2, width=1, threshold=1.0), latent_moves=0, refresh_every=1)
 
 
-@pytest.mark.slow
 @pytest.mark.parametrize(
     ("estimator", "delayed_acceptance"),
     [(PATHS, True), (ImportanceSampling(3, antithetic=False), False)],
@@ -98,12 +97,10 @@ def test_joint_distribution_is_kept(estimator, delayed_acceptance):
     )
 
 
-@pytest.mark.slow
 def test_refreshment_in_every_iteration_keeps_the_joint_distribution():
     assert largest_change(REFRESHED) < BOUND
 
 
-@pytest.mark.slow
 def test_refreshment_without_the_retained_path_is_rejected(monkeypatch):
     def forget(self, rng, approximation, likelihood, retained, draws=None):
         return self.estimate(rng, approximation, likelihood, draws)
@@ -112,7 +109,6 @@ def test_refreshment_without_the_retained_path_is_rejected(monkeypatch):
     assert largest_change(REFRESHED, 2 * REPLICATES) > 1.5 * BOUND
 
 
-@pytest.mark.slow
 def test_paths_picked_without_their_weights_are_rejected(monkeypatch):
     def uniformly(self, rng):
         q, path = self.approximation, self.walk.path(int(rng.integers(len(self.first))))

@@ -188,7 +188,6 @@ SOME, MANY = 1500, 3000
 """Numbers of draws that reject most twins, and the one that changes the distribution least."""
 
 
-@pytest.mark.slow
 @pytest.mark.parametrize("form", FORMS)
 @pytest.mark.parametrize("estimator", [ALWAYS, PathSampling(4, width=2), ImportanceSampling(4)], ids=repr)
 def test_estimates_given_a_draw_leave_its_distribution(form, estimator):
@@ -196,7 +195,6 @@ def test_estimates_given_a_draw_leave_its_distribution(form, estimator):
     assert changes(FORMS[form](), estimator, number) < 4.0
 
 
-@pytest.mark.slow
 @pytest.mark.parametrize(
     ("form", "twin", "number"),
     [

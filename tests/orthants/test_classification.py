@@ -63,7 +63,6 @@ def test_it_is_the_ratio_of_two_orthants():
         assert error < 0.01
 
 
-@pytest.mark.representatives(but=["smc"])
 @pytest.mark.parametrize("method", ["ep", "ghk", "smc"])
 def test_standard_errors_are_the_spread_of_repetitions(method):
     y, covariance, cross, variance = problem()

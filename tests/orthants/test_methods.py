@@ -43,7 +43,6 @@ def population_ratios(method: str, particles: int, repetitions: int = 8_000) -> 
     return np.exp(logs - KNOWN.log_probability)
 
 
-@pytest.mark.full
 @pytest.mark.parametrize("particles", [2, 3, 4])
 @pytest.mark.parametrize("method", ["hard", "smc"])
 def test_few_particles_are_unbiased(method, particles):
@@ -52,7 +51,6 @@ def test_few_particles_are_unbiased(method, particles):
     assert ratios.std() / np.sqrt(len(ratios)) < 0.02
 
 
-@pytest.mark.full
 @pytest.mark.parametrize("particles", [2, 3, 4])
 def test_the_count_as_printed_is_rejected(particles):
     """The broken twin, by the very test above."""
@@ -75,7 +73,6 @@ PATHS = {
 }
 
 
-@pytest.mark.representatives("ep-three-2", "ep-arcsines-2", "ep-factor-2", "ep-line-2", "ghk-three-2", "ghk-arcsines-2")
 @pytest.mark.parametrize("draws", [2, 4])
 @pytest.mark.parametrize("name", PATHS)
 @pytest.mark.parametrize("method", SEQUENTIAL)

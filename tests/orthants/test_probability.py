@@ -51,7 +51,6 @@ def test_small_problems_are_known(name, method):
     assert result.unbiased
 
 
-@pytest.mark.representatives(but=["constant 500, 500"])
 @pytest.mark.parametrize("name", LARGE)
 def test_large_problems_are_known(name):
     known = LARGE[name]()
@@ -68,7 +67,6 @@ def test_the_other_methods_do_larger_problems_too(method, bound):
     assert result.standard_error < bound
 
 
-@pytest.mark.full
 def test_a_thousand_labels_of_the_articles_second_table():
     """K = x x' of one feature, 800 labels: quadrature agrees to .01 nats with 200 draws."""
     rng = np.random.default_rng(0)
@@ -122,7 +120,6 @@ def test_weighted_draws_are_the_truncated_gaussian(method):
         assert np.all(np.abs(weights @ np.power(result.draws, power) - target.mean(axis=0)) < 4.0 * error)
 
 
-@pytest.mark.representatives(but=["smc"])
 @pytest.mark.parametrize("method", UNBIASED)
 def test_standard_errors_cover(method):
     """In 68 of 100 repetitions, give or take three standard deviations of a binomial and the unevenness of t."""
@@ -238,7 +235,6 @@ def test_without_limits_the_probability_is_one(method):
     assert np.abs(np.cov(result.draws.T) - covariance).max() < 0.6
 
 
-@pytest.mark.representatives(but=["ep"])
 @pytest.mark.parametrize("method", UNBIASED)
 def test_singular_covariances(method):
     """The third variable is the sum of the others, the fourth the first one again, the fifth a constant."""

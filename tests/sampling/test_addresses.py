@@ -81,7 +81,6 @@ def test_a_killed_run_goes_on(sample, alone, probit_model, step, tmp_path):
     assert_same_run(resumed(out, probit_model, step=step), alone)
 
 
-@pytest.mark.full
 def test_workers_write_by_an_address(sample, alone, tmp_path):
     assert_same_run(sample(executor=partial(pool, 1), out=f"local://{tmp_path}/run"), alone)
 
@@ -189,7 +188,6 @@ def test_processes_that_do_not_see_the_store_are_refused(sample, memory):
     assert names(folder_of(memory)) == []
 
 
-@pytest.mark.full
 def test_workers_that_do_not_see_the_store_are_named(sample, memory):
     with pytest.raises(StoreError, match="does not find this run in memory://bucket/run: set out= to"):
         sample(out=memory, executor=pool)

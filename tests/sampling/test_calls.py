@@ -89,7 +89,6 @@ def test_calls_that_have_not_begun_are_not_waited_for():
     assert work.stopped == 1
 
 
-@pytest.mark.full
 def test_a_halted_worker_is_killed_if_its_pool_was_made_for_the_call(monkeypatch):
     """It would otherwise keep the process that made the pool from ending."""
     monkeypatch.setattr(executors, "GRACE", 0.1)

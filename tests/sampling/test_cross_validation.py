@@ -53,7 +53,6 @@ def distance(found):
     return float(np.square(found.log_density - truth()).sum())
 
 
-@pytest.mark.full
 def test_densities_are_those_of_sums_over_a_grid(monkeypatch):
     """The squared distances are as large as the errors say; those of a model that has seen the labels are not."""
     settings = {"folds": FOLD, "draws": 200, "tune": 100, "progressbar": False}
@@ -96,7 +95,6 @@ def serial():
     return pmgp.cross_validate(make, PROBLEM.y, **QUICK)
 
 
-@pytest.mark.full
 def test_results_do_not_depend_on_the_executor(serial):
     executor = Here()
     found = pmgp.cross_validate(make, PROBLEM.y, executor=executor, **QUICK)
@@ -105,7 +103,6 @@ def test_results_do_not_depend_on_the_executor(serial):
     assert len(found.attrs["workers"].splitlines()) == 2
 
 
-@pytest.mark.full
 def test_finished_chains_are_skipped(serial, tmp_path):
     def breaks(number):
         if number == 1:

@@ -27,7 +27,7 @@ from tests.sampling.runs import assert_same_run, size
 from tests.sampling.test_evidences import QUICK, model
 from tests.sampling.workers import until
 
-pytestmark = [pytest.mark.filterwarnings("ignore::UserWarning"), pytest.mark.full]
+pytestmark = pytest.mark.filterwarnings("ignore::UserWarning")
 
 PAGE = Path(__file__).parents[2] / "docs" / "more_than_one_machine.md"
 ROOM = 180.0

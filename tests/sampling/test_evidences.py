@@ -38,7 +38,6 @@ def serial(models):
     return pmgp.evidences(models, **QUICK)
 
 
-@pytest.mark.full
 def test_they_are_those_of_each_model(models, serial):
     """Seeds differ from one model to the next, so a result in the wrong place would differ."""
     seeds = np.random.SeedSequence(QUICK["random_seed"]).spawn(2)
@@ -52,7 +51,6 @@ def test_they_are_those_of_each_model(models, serial):
         assert bool(own.trusted) == found.trust.reliable
 
 
-@pytest.mark.full
 def test_stored_ones_are_not_made_again_and_executors_change_nothing(models, serial, tmp_path):
     def breaks(number):
         if number == 1:

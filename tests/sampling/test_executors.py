@@ -123,7 +123,6 @@ def ctrl_c():
     signal.signal(signal.SIGINT, before)
 
 
-@pytest.mark.full
 @pytest.mark.usefixtures("ctrl_c")
 def test_ctrl_c_keeps_what_two_processes_have_drawn(sample, alone, tmp_path):
     """The signal comes when both chains have more draws than the run that they are compared with."""
@@ -165,7 +164,6 @@ def test_chains_stop_when_the_run_is_stopped(sample, tmp_path, monkeypatch):
     assert not (tmp_path / permit.PERMIT).exists()
 
 
-@pytest.mark.full
 def test_chains_go_on_until_there_are_enough_effective_draws(sample):
     one = sample(executor=Here(), ess=40, max_draws=240)
     assert_same_run(one, sample(ess=40, max_draws=240))
@@ -231,7 +229,6 @@ def _limit_files():
     resource.setrlimit(resource.RLIMIT_FSIZE, (50_000, resource.RLIM_INFINITY))
 
 
-@pytest.mark.full
 def test_a_full_disk_is_named_and_the_run_goes_on_when_there_is_room(sample, alone, probit_model, step, tmp_path):
     with (
         pool(initializer=_limit_files) as limited,
@@ -268,7 +265,6 @@ def test_a_limit_below_the_time_between_two_writes_is_refused(sample):
         sample(executor=Here(), stall_limit=5.0, flush_every=10.0)
 
 
-@pytest.mark.full
 def test_draws_survive_workers_that_are_killed_at_random_moments(sample, tmp_path):
     assert with_kills(sample, tmp_path, kills=2, seed=1) == (set(), 2, 4 * PER_KILL)
 

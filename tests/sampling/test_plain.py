@@ -78,7 +78,6 @@ STEPS = {
 }
 
 
-@pytest.mark.representatives("0-by turns", "70-pseudo-marginal", "70-by turns", "90-pseudo-marginal")
 @pytest.mark.parametrize("name", STEPS)
 @pytest.mark.parametrize("saved", [0, 70, 90])
 @pytest.mark.filterwarnings("ignore::UserWarning")

@@ -48,7 +48,6 @@ def test_the_element_that_is_worst_is_named(good):
     assert "f[7] has" in str(found)
 
 
-@pytest.mark.full
 def test_of_many_elements_some_are_looked_at(good):
     wide = make_posterior(chains=2, draws=20, n=500)["posterior"].to_dataset()[["f"]]
     assert convergence(wide).bulk_of in {f"f[{round(place)}]" for place in np.linspace(0, 499, 50)}
@@ -150,7 +149,6 @@ def test_a_large_spread_is_found(good, stats, estimator):
     assert f"pmgp.estimators.{estimator}(draws=...)" in found.findings[0]
 
 
-@pytest.mark.full
 @pytest.mark.parametrize(
     ("stats", "words"),
     [

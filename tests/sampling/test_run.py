@@ -56,13 +56,11 @@ def test_draws_are_those_of_pymc(probit_model, step, uninterrupted):
     assert_same_run(uninterrupted, pm.sample(model=probit_model, step=step, **settings))
 
 
-@pytest.mark.full
 @pytest.mark.parametrize(("cores", "flush_every"), [(1, 100.0), (2, 0.0)])
 def test_a_store_changes_no_draw(sample, uninterrupted, tmp_path, cores, flush_every):
     assert_same_run(uninterrupted, sample(out=tmp_path, cores=cores, flush_every=flush_every))
 
 
-@pytest.mark.slow
 def test_spawned_workers_write_too(sample, uninterrupted, probit_model, step, tmp_path):
     assert_same_run(uninterrupted, sample(out=tmp_path, cores=2, mp_ctx=forkserver()))
     assert_same_run(uninterrupted, resumed(tmp_path, probit_model, step=step))
@@ -85,7 +83,6 @@ def test_seeds_of_every_kind_are_kept(seed):
         assert_array_equal(kept.generator().spawn(1)[0].normal(size=3), expected.normal(size=3))
 
 
-@pytest.mark.full
 def test_without_a_step_method_the_recommended_one_is_used(probit_model, uninterrupted, caplog):
     caplog.set_level(logging.INFO, logger="pymc")
     idata = pmgp.sample(probit_model, **SETTINGS, progressbar=False)
@@ -98,7 +95,6 @@ def test_without_a_step_method_the_recommended_one_is_used(probit_model, uninter
 # Going on
 
 
-@pytest.mark.full
 def test_chains_go_on_until_there_are_enough_effective_draws(sample):
     idata = sample(ess=120)
     draws = idata["posterior"].sizes["draw"]
@@ -109,14 +105,12 @@ def test_chains_go_on_until_there_are_enough_effective_draws(sample):
     assert_same_run(idata, sample(draws=draws))
 
 
-@pytest.mark.full
 def test_going_on_ends_at_the_most_draws(sample, caplog):
     idata = sample(ess=1e6, max_draws=80, quiet=False)
     assert idata["posterior"].sizes["draw"] == 80
     assert "effective draws instead of 1000000" in idata.attrs["pmgp_report"]
 
 
-@pytest.mark.full
 def test_an_interruption_while_going_on_keeps_what_there_is(sample, uninterrupted, monkeypatch):
     def interrupted(self, trace, draw):
         if draw.draw_idx == 40:
@@ -129,7 +123,6 @@ def test_an_interruption_while_going_on_keeps_what_there_is(sample, uninterrupte
 # Interrupted runs
 
 
-@pytest.mark.full
 @pytest.mark.parametrize("iteration", [0, 59, 60])
 def test_a_killed_run_loses_what_was_not_written_and_gives_the_same_draws(
     sample, uninterrupted, probit_model, step, tmp_path, iteration
@@ -140,7 +133,6 @@ def test_a_killed_run_loses_what_was_not_written_and_gives_the_same_draws(
     assert_same_run(uninterrupted, resumed(tmp_path, probit_model, step=step))
 
 
-@pytest.mark.full
 @pytest.mark.parametrize("fraction", [0.3, 0.9])
 def test_killed_workers_give_the_same_draws(sample, uninterrupted, probit_model, step, stored, tmp_path, fraction):
     folder, limit = tmp_path / "run", fraction * size(stored, 1)
@@ -148,7 +140,6 @@ def test_killed_workers_give_the_same_draws(sample, uninterrupted, probit_model,
     assert_same_run(uninterrupted, resumed(folder, probit_model, step=step))
 
 
-@pytest.mark.full
 def test_workers_end_with_a_killed_parent(sample, uninterrupted, probit_model, step, tmp_path):
     """PyMC's own would wait for ever, with the chain's files in their hands."""
 
@@ -168,7 +159,6 @@ def test_workers_end_with_a_killed_parent(sample, uninterrupted, probit_model, s
     assert_same_run(uninterrupted, resumed(tmp_path / "run", probit_model, step=step))
 
 
-@pytest.mark.slow
 def test_a_run_killed_at_five_moments_gives_the_same_draws(sample, probit_model, step, tmp_path):
     """Killed again and again: each time it goes on, until the next kill."""
     long = {"draws": 1200, "tune": 150, "cores": 2}
@@ -197,7 +187,6 @@ def test_a_run_killed_at_five_moments_gives_the_same_draws(sample, probit_model,
     assert_same_run(expected, resumed(folder, probit_model, step=step))
 
 
-@pytest.mark.full
 def test_a_chain_whose_generator_is_not_restored_is_noticed(
     sample, uninterrupted, probit_model, step, tmp_path, monkeypatch
 ):
@@ -214,7 +203,6 @@ def test_a_chain_whose_generator_is_not_restored_is_noticed(
     assert {"f", "log_marginal_likelihood"} <= differing(uninterrupted, broken)
 
 
-@pytest.mark.full
 def test_an_interrupted_run_returns_what_there_is_and_goes_on(sample, uninterrupted, probit_model, step, tmp_path):
     def interrupt(trace, draw):
         if draw.draw_idx == 100:
@@ -226,7 +214,6 @@ def test_an_interrupted_run_returns_what_there_is_and_goes_on(sample, uninterrup
     assert_same_run(uninterrupted, resumed(tmp_path, probit_model, step=step))
 
 
-@pytest.mark.full
 def test_an_interruption_while_tuning_says_how_to_go_on(sample, uninterrupted, probit_model, step, tmp_path):
     def interrupt(trace, draw):
         if draw.draw_idx == 20:
@@ -237,7 +224,6 @@ def test_an_interruption_while_tuning_says_how_to_go_on(sample, uninterrupted, p
     assert_same_run(uninterrupted, resumed(tmp_path, probit_model, step=step))
 
 
-@pytest.mark.full
 def test_the_time_before_an_interruption_counts(sample, probit_model, step, tmp_path):
     first = sample(out=tmp_path)
     spent = sum(seconds_spent(tmp_path / f"chain-{chain}") for chain in range(2))
@@ -247,7 +233,6 @@ def test_the_time_before_an_interruption_counts(sample, probit_model, step, tmp_
         assert again[group].attrs["sampling_time"] > spent
 
 
-@pytest.mark.full
 def test_a_finished_run_can_be_made_longer(sample, probit_model, step, tmp_path):
     sample(out=tmp_path)
     longer = resumed(tmp_path, probit_model, step=step, draws=90)
@@ -256,7 +241,6 @@ def test_a_finished_run_can_be_made_longer(sample, probit_model, step, tmp_path)
     assert_same_run(longer, resumed(tmp_path, probit_model, step=step))
 
 
-@pytest.mark.full
 def test_going_on_can_be_interrupted_too(sample, probit_model, step, tmp_path):
     expected = sample(ess=120)
     first = SETTINGS["tune"] + SETTINGS["draws"]
@@ -269,7 +253,6 @@ def test_going_on_can_be_interrupted_too(sample, probit_model, step, tmp_path):
     assert_same_run(expected, resumed(tmp_path, probit_model, step=step))
 
 
-@pytest.mark.full
 def test_starting_points_are_kept(sample, probit_model, step, tmp_path):
     starts = [{"lengthscale": np.array(0.5)}, {"variance": 3.0, "f": np.ones(20)}]
     expected = sample(initvals=starts)
@@ -287,8 +270,7 @@ def several_steps(model, nuts):
     return [pmgp.EllipticalSlice(model=model), other]
 
 
-@pytest.mark.full
-@pytest.mark.parametrize("nuts", [False, pytest.param(True, marks=pytest.mark.slow)])
+@pytest.mark.parametrize("nuts", [False, True])
 def test_several_step_methods_go_on_together(probit_model, tmp_path, nuts):
     settings = SETTINGS | QUIET | {"chains": 1, "tune": 60, "draws": 30}
     steps, fresh = several_steps(probit_model, nuts), several_steps(probit_model, nuts)
@@ -319,7 +301,6 @@ def classifier(X, y, prior=2, kernel=pm.gp.cov.ExpQuad) -> pm.Model:
     return model
 
 
-@pytest.mark.full
 def test_the_same_model_built_again_is_the_same(binary_data, stored, uninterrupted):
     assert_same_run(uninterrupted, resumed(stored, classifier(*binary_data)))
 
@@ -390,7 +371,6 @@ def test_a_damaged_description_is_an_error(probit_model, stored, tmp_path, chang
         resumed(tmp_path, probit_model)
 
 
-@pytest.mark.full
 def test_damaged_draws_are_named_and_drawn_again(sample, uninterrupted, probit_model, step, tmp_path, caplog):
     sample(out=tmp_path, flush_every=0.0)
     for name, place in (("chain-0/state", 100), ("chain-1/draws", 5000)):
@@ -403,7 +383,6 @@ def test_damaged_draws_are_named_and_drawn_again(sample, uninterrupted, probit_m
     assert "its draws are damaged after iteration 1 of 120" in caplog.text
 
 
-@pytest.mark.full
 def test_other_versions_are_named(probit_model, step, stored, monkeypatch, caplog):
     monkeypatch.setattr("pmgp.interface.executors.versions.__version__", "9.9")
     resumed(stored, probit_model, step=step, quiet=False)
@@ -454,7 +433,6 @@ def test_what_cannot_change_leaves_a_run_as_it_is(stored, probit_model, step, se
     assert (stored / MANIFEST).read_bytes() == before
 
 
-@pytest.mark.full
 def test_numbers_of_numpy_are_stored(sample, tmp_path):
     sample(draws=np.int64(5), tune=np.int64(4), ess=np.float32(1.0), out=tmp_path)
     settings = json.loads((tmp_path / MANIFEST).read_bytes())["run"]["settings"]

@@ -50,7 +50,7 @@ def registered(monkeypatch):
     pmgp.steps.storable(Walk)
 
 
-@pytest.mark.parametrize("iteration", [25, pytest.param(90, marks=pytest.mark.slow)], ids=["tuning", "sampling"])
+@pytest.mark.parametrize("iteration", [25, 90], ids=["tuning", "sampling"])
 def test_a_killed_run_with_a_transition_from_outside_gives_the_same_draws(
     iteration, registered, probit_model, tmp_path
 ):

@@ -93,7 +93,6 @@ def test_more_are_weighed_where_the_first_are_worth_too_few(monkeypatch):
     assert len(begun) == 1
 
 
-@pytest.mark.slow
 def test_a_chain_is_run_where_the_weights_cannot_be_trusted(caplog):
     """The tails of the proposal are lighter than those of the prior."""
     with caplog.at_level(logging.INFO, "pymc.pmgp"):
@@ -110,7 +109,6 @@ def labels(monkeypatch, probit_model):
     return probit_model
 
 
-@pytest.mark.slow
 def test_few_hyperparameters_and_many_points_are_weighed(labels):
     found = pmgp.recommend(labels)
     assert found.weighted
@@ -120,7 +118,6 @@ def test_few_hyperparameters_and_many_points_are_weighed(labels):
     assert set(idata["posterior"].data_vars) == {rv.name for rv in labels.free_RVs}
 
 
-@pytest.mark.slow
 def test_chains_are_run_for_a_store_and_from_given_starts(labels, tmp_path, caplog):
     settings = QUIET | {"draws": 12, "tune": 12, "chains": 1, "cores": 1}
     with caplog.at_level(logging.INFO, "pymc.pmgp"):

@@ -41,7 +41,6 @@ def quietly(model, process):
     return pmgp.gp.optimize_inducing(process, model=model, inducing=False, max_iterations=20, progressbar=False)
 
 
-@pytest.mark.full
 @pytest.mark.parametrize("outputs", [None, CLASSES])
 def test_classes_are_told_apart_from_a_length_scale_far_below_the_distances(outputs):
     """Where it stays there, the bound is that of guesses, and predictions at new inputs are the prior's."""
@@ -56,7 +55,6 @@ def test_classes_are_told_apart_from_a_length_scale_far_below_the_distances(outp
     assert np.min(found.point["lengthscale"]) > 3.0
 
 
-@pytest.mark.full
 def test_what_is_told_is_the_share_of_the_prior_variance():
     model, process = sparse(X[:3], jitter=0.0)
     function = function_of(model, process)
@@ -80,7 +78,6 @@ def test_where_inducing_inputs_tell_of_others_it_begins_as_it_is():
         np.testing.assert_array_equal(part, other)
 
 
-@pytest.mark.full
 def test_observations_at_inducing_inputs_do_not_count():
     """They are told at any length-scale, of each other nothing."""
     model, process = sparse(X[::2])
@@ -90,7 +87,6 @@ def test_observations_at_inducing_inputs_do_not_count():
     assert uninformative(function, theta - np.log(50.0) * np.isin(function.parts.theta_names, "lengthscale_log__"))
 
 
-@pytest.mark.full
 def test_it_stays_where_the_bound_is_larger_and_says_that_nothing_is_told():
     """Labels that have nothing to do with inputs, and a prior that has no room for their distances."""
     model, process = clusters(labels=np.random.default_rng(8).integers(0, CLASSES, 100), distance=800.0)

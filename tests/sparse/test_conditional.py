@@ -129,13 +129,11 @@ def poor_fit():
     return GaussianFit(moments()[0][None] + 0.5, [np.asfortranarray(factor)])
 
 
-@pytest.mark.full
 @pytest.mark.parametrize("move", [by_slices, by_trajectories])
 def test_moves_leave_the_density_as_it_is_whatever_the_fit(rng, move):
     assert distance(rng, poor_fit(), gaussian(), move) < 4.0
 
 
-@pytest.mark.full
 def test_slices_without_the_ratio_to_the_ellipses_own_gaussian_do_not(rng):
     """The test above with a likelihood that takes the ratio out again."""
     fit, density = poor_fit(), gaussian()
@@ -159,7 +157,6 @@ def rough():
     return WhitenedConditional(exact.offset, exact.projections, exact.value, derivatives)
 
 
-@pytest.mark.full
 def test_trajectories_need_no_exact_derivatives():
     def score(seed):
         return distance(np.random.default_rng(seed), poor_fit(), rough(), by_trajectories)
@@ -167,7 +164,6 @@ def test_trajectories_need_no_exact_derivatives():
     assert confirmed(score, 4.0) < 4.0
 
 
-@pytest.mark.full
 def test_trajectories_of_which_the_energy_is_not_kept_do_not(rng, monkeypatch):
     monkeypatch.setattr(trajectories, "_energy", lambda w, momentum: 0.0)
     assert distance(rng, poor_fit(), rough(), by_trajectories) > 4.0

@@ -37,7 +37,6 @@ def diagnosis(theta, v, Z):
     return process.diagnose(DataTree.from_dict({"posterior": posterior}), model=model, draws=None)
 
 
-@pytest.mark.full
 def test_with_gaussian_noise_everything_has_a_formula(theta, rng):
     Z = X[::3]
     v = rng.standard_normal((DRAWS, len(Z)))
@@ -62,7 +61,6 @@ def test_with_gaussian_noise_everything_has_a_formula(theta, rng):
     assert f"With about {found.enough} inducing inputs for 10 points, nothing would be saved" in str(found)
 
 
-@pytest.mark.full
 def test_with_all_points_nothing_is_left(theta, rng):
     found = diagnosis(theta, rng.standard_normal((DRAWS, len(X))), X)
     assert found.good
@@ -72,7 +70,6 @@ def test_with_all_points_nothing_is_left(theta, rng):
     assert "negligible" in str(found)
 
 
-@pytest.mark.full
 @pytest.mark.parametrize("places", [[0, 1, 2, 3], [0, 3, 5, 9]], ids=["at one end", "apart"])
 def test_what_the_present_inducing_inputs_leave_is_theirs(theta, places):
     """However they were chosen; others, chosen in turn, leave less."""

@@ -27,7 +27,6 @@ def log_density(model, point):
     return float(function({value.name: point[value.name] for value in model.value_vars}))
 
 
-@pytest.mark.full
 def test_it_has_the_log_density_of_the_model_written_by_hand(rng):
     with pm.Model() as approximate:
         noise, mean_func, cov_func = levels()
@@ -46,7 +45,6 @@ def test_it_has_the_log_density_of_the_model_written_by_hand(rng):
         np.testing.assert_allclose(log_density(whole, point), log_density(dense, point), rtol=1e-9)
 
 
-@pytest.mark.full
 def test_the_exact_chain_beside_the_approximation():
     """Four inducing inputs leave a bias that some hundred draws show, and each column is what it says."""
     model, process = sparse(X[::3])

@@ -62,7 +62,6 @@ def test_no_exposure_has_no_count():
     assert np.isfinite(value).all()
 
 
-@pytest.mark.representatives("poisson", "cox")
 @pytest.mark.parametrize("name", LINEAR)
 def test_closed_forms_are_the_quadrature(name):
     dist, observed = LINEAR[name]
@@ -101,7 +100,6 @@ def test_quadrature_is_the_integral():
     np.testing.assert_allclose(log_expected, norm.logcdf(signs * MEAN / np.sqrt(1.0 + VARIANCE)), rtol=1e-8)
 
 
-@pytest.mark.full
 def test_terms_with_vectors_of_their_own_are_the_mean_over_nodes():
     """Cut points have a length of their own, which nodes must not be mixed up with."""
     cuts, nodes = np.array([-0.5, 0.6]), normal_rule(20)[0]
@@ -175,7 +173,6 @@ def test_expectations_of_robust_max(rng):
     assert (np.abs(np.exp(log_expected) - (0.95 * p + 0.05 / 2 * (1 - p))) < 4 * error).all()
 
 
-@pytest.mark.full
 def test_draws_of_robust_max_have_its_probabilities():
     f = np.array([[0.3, 1.0], [1.2, -0.5], [0.1, 0.4]])
     draws = pm.draw(pmgp.likelihoods.RobustMax.dist(f, 0.3), 4000, random_seed=1, mode=INTERPRETED)

@@ -72,7 +72,6 @@ MODELS = {
 }
 
 
-@pytest.mark.full
 @pytest.mark.parametrize("name", MODELS)
 def test_parts_add_up_to_the_model_s_own_log_density(name, rng):
     """In v, and in w with the Jacobian of its coordinates; the study's tempering has parts of its own."""
@@ -116,7 +115,6 @@ def step():
     return pmgp.steps.SparseGibbs(model=sparse(Z)[0])
 
 
-@pytest.mark.full
 def test_the_same_seed_gives_the_same_chain_whatever_came_before(step):
     first, _ = chain(step, seed=1)
     chain(step, seed=2)
@@ -134,7 +132,6 @@ def test_a_restored_state_and_a_pickled_step_repeat_the_next_draws(step, tune, d
     np.testing.assert_array_equal(chain(copy, begin=1, tune=0, draws=6, point=point)[0], expected)
 
 
-@pytest.mark.full
 def test_nothing_is_learned_after_tuning(step):
     point = chain(step, seed=3, tune=400, draws=1)[1]
     learned, angle = step.learned, step.angle
@@ -155,7 +152,6 @@ def test_a_point_that_another_step_has_moved_is_taken_as_it_is(step, rng):
     np.testing.assert_allclose(step._vector(back), step._vector(point), atol=1e-9)
 
 
-@pytest.mark.full
 def test_hyperparameters_that_are_known_stay_away():
     with pm.Model() as model:
         process = pmgp.gp.Sparse(cov_func=pm.gp.cov.Matern52(1, ls=1.0))
@@ -178,7 +174,6 @@ def gibbs_moments(model, **options):
     return agreement.moments(agreement.sample(model, step=pmgp.steps.SparseGibbs(model=model, **options), **SETTINGS))
 
 
-@pytest.mark.slow
 @pytest.mark.parametrize("options", [{}, {"trajectories": 0, "slices": 10}], ids=["trajectories", "slices"])
 def test_with_all_points_as_inducing_inputs_it_has_the_exact_posterior(on_all_points, posterior, options):
     found = gibbs_moments(on_all_points, **options)
@@ -186,13 +181,11 @@ def test_with_all_points_as_inducing_inputs_it_has_the_exact_posterior(on_all_po
     assert agreement.distance(found, posterior) < 4.0
 
 
-@pytest.mark.slow
 def test_without_the_jacobian_it_does_not(on_all_points, posterior, monkeypatch):
     monkeypatch.setattr(GaussianFit, "log_jacobian", 0.0)
     assert agreement.distance(gibbs_moments(on_all_points), posterior) > 4.0
 
 
-@pytest.mark.full
 def test_data_are_read_again():
     with pm.Model() as model:
         inputs, observed = pm.Data("X", X), pm.Data("observed", COUNTS)
@@ -219,7 +212,6 @@ def density_at(step):
     return known_at(step, np.full(2, 0.3)).log_density(np.full((1, len(Z)), 0.4))
 
 
-@pytest.mark.full
 def test_what_is_refused():
     with pm.Model() as model:
         pm.Normal("x")

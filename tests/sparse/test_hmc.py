@@ -39,7 +39,6 @@ def chain(step, seed=0, tune=30, draws=10, begin=0):
     return np.array(positions)
 
 
-@pytest.mark.full
 def test_the_same_seed_gives_the_same_chain_whatever_came_before(step):
     first = chain(step, seed=1)
     chain(step, seed=2)
@@ -47,7 +46,6 @@ def test_the_same_seed_gives_the_same_chain_whatever_came_before(step):
     assert len(np.unique(first[:, 0])) > 20
 
 
-@pytest.mark.representatives("32")
 @pytest.mark.parametrize("saved", [3, 20, 28, 32])
 def test_a_restored_state_and_a_pickled_step_repeat_the_next_draws(step, saved):
     chain(step, seed=1, tune=saved if saved < 30 else 30, draws=0 if saved < 30 else 2)
@@ -67,7 +65,6 @@ def test_nothing_is_learned_after_tuning(step):
     assert (step.step_size, step.max_steps) == before[1:]
 
 
-@pytest.mark.full
 def test_draws_of_a_chain_that_stayed_where_it_was_are_not_taken_for_a_scale(step):
     """They have no variance: steps by it would be of no length, all accepted, and the chain would stay for good."""
     step.setup_chain(np.random.default_rng(5), 100, 0)
@@ -80,7 +77,6 @@ def test_draws_of_a_chain_that_stayed_where_it_was_are_not_taken_for_a_scale(ste
     assert (step.factor.diagonal() > 0.05).all()
 
 
-@pytest.mark.full
 def test_v_given_known_hyperparameters_and_gaussian_noise_is_normal():
     """Its mean and its variances, within four Monte Carlo standard errors."""
     with pm.Model() as model:
@@ -115,14 +111,12 @@ def hamiltonian_moments(Z, settings):
     return agreement.moments(agreement.sample(model, step=pmgp.steps.SparseHMC(model=model), **settings))
 
 
-@pytest.mark.slow
 def test_with_all_points_as_inducing_inputs_it_has_the_exact_posterior(posterior):
     at_all_points = hamiltonian_moments(X, LONG)
     assert min(m.ess for m in (*at_all_points.values(), *posterior.values())) > 1000
     assert agreement.distance(at_all_points, posterior) < 4.0
 
 
-@pytest.mark.slow
 def test_with_few_inducing_inputs_it_does_not(posterior):
     """The test above tells a target whose hyper-parameters are biased from the posterior."""
     assert agreement.distance(hamiltonian_moments(X[[0, 9]], SHORT), posterior) > 4.0
@@ -138,7 +132,6 @@ def test_the_target_and_its_gradient_are_those_of_pymc(step, rng):
         np.testing.assert_allclose(slopes, gradient(point), rtol=1e-7, atol=1e-9)
 
 
-@pytest.mark.full
 @pytest.mark.parametrize("n", [1000, 2000])
 def test_an_evaluation_needs_memory_for_a_few_n_by_m_matrices(rng, n):
     """At n = 1000 and m = 20 they are 160 kB each, and one that is n x n would be 8 MB; also what is kept for later."""

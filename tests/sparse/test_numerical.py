@@ -169,7 +169,6 @@ def test_fewer_passes_over_large_matrices_give_the_same(rng):
     np.testing.assert_allclose(pytensor.function([vector], graph[1:], mode=INTERPRETED)(point)[-1], expected[-1])
 
 
-@pytest.mark.full
 @pytest.mark.parametrize(("dist", "observed"), [(poisson, COUNTS), (probit, LABELS)])
 def test_the_function_of_a_model(rng, dist, observed):
     model, _ = sparse(X[::3], dist, observed)
@@ -186,7 +185,6 @@ def test_the_function_of_a_model(rng, dist, observed):
     np.testing.assert_array_equal(again(point)[1], gradient)
 
 
-@pytest.mark.full
 def test_data_are_read_again():
     with pm.Model() as model:
         inputs, observed = pm.Data("X", X), pm.Data("observed", COUNTS)

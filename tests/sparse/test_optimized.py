@@ -59,7 +59,6 @@ def gaussian_evidence(point):
     return multivariate_normal(np.zeros(len(X)), K + point["noise"] ** 2 * np.eye(len(X))).logpdf(TARGETS)
 
 
-@pytest.mark.full
 def test_the_bound_never_falls(counts, targets):
     for *_, found in (counts, targets):
         assert (np.diff(found.bounds) >= 0.0).all()
@@ -67,7 +66,6 @@ def test_the_bound_never_falls(counts, targets):
         assert found.converged
 
 
-@pytest.mark.full
 def test_inducing_inputs_move_to_the_data(counts):
     *_, found = counts
     assert found.Z.min() > -0.1
@@ -76,7 +74,6 @@ def test_inducing_inputs_move_to_the_data(counts):
     assert found.Z.shape == (4, 1)
 
 
-@pytest.mark.full
 def test_the_bound_of_gaussian_targets_is_that_of_the_collapsed_approximation(targets):
     """Titsias' bound, which is the largest over all q."""
     _, process, found = targets
@@ -91,7 +88,6 @@ def test_the_bound_of_gaussian_targets_is_that_of_the_collapsed_approximation(ta
     np.testing.assert_allclose(found.log_evidence, logp(values)[0], atol=1e-4)
 
 
-@pytest.mark.full
 def test_it_is_below_the_evidence_and_reaches_it_with_an_inducing_input_for_each_point(targets):
     *_, found = targets
     model, process = sparse_gaussian_process(X, 1e-9)
@@ -100,7 +96,6 @@ def test_it_is_below_the_evidence_and_reaches_it_with_an_inducing_input_for_each
     np.testing.assert_allclose(whole.log_evidence, gaussian_evidence(whole.point), atol=1e-4)
 
 
-@pytest.mark.full
 def test_inducing_inputs_that_move_raise_the_bound(targets):
     _, _, fixed = targets
     model, process = sparse_gaussian_process(fixed.Z, JITTER)
@@ -109,7 +104,6 @@ def test_inducing_inputs_that_move_raise_the_bound(targets):
     assert moved.log_evidence < gaussian_evidence(moved.point)
 
 
-@pytest.mark.full
 @pytest.mark.parametrize("of", ["counts", "classes"])
 def test_the_gradient_is_the_bounds(of, request, rng):
     model, process, *_ = request.getfixturevalue(of)
@@ -137,7 +131,6 @@ def test_coordinates_stand_for_what_they_begin_with(rng):
     assert not np.allclose(moved.mean, origin.mean)
 
 
-@pytest.mark.full
 def test_the_start_is_draws_of_q_and_the_maximum(counts):
     *_, found = counts
     starts = found.initvals(4000, random_seed=3)
@@ -152,7 +145,6 @@ def test_the_start_is_draws_of_q_and_the_maximum(counts):
     assert found.initvals(2, random_seed=3)[1]["f_rotated_"].shape == (4,)
 
 
-@pytest.mark.full
 def test_a_model_whose_inducing_inputs_are_data_takes_them_and_the_start():
     with pm.Model():
         Z = pm.Data("Z", X[:4])
@@ -170,7 +162,6 @@ def test_a_model_whose_inducing_inputs_are_data_takes_them_and_the_start():
     assert idata["posterior"].sizes["draw"] == 5
 
 
-@pytest.mark.full
 def test_several_outputs_have_a_gaussian_each(classes):
     found = optimized(*classes, max_iterations=5)
     assert found.mean.shape == (3, 4)
@@ -179,7 +170,6 @@ def test_several_outputs_have_a_gaussian_each(classes):
     assert (np.diff(found.bounds) >= 0.0).all()
 
 
-@pytest.mark.full
 def test_a_gradient_needs_memory_for_a_few_n_by_m_matrices(rng):
     n, m = 3000, 30
     inputs = rng.standard_normal((n, 2))
@@ -197,14 +187,12 @@ def test_a_gradient_needs_memory_for_a_few_n_by_m_matrices(rng):
     assert peak < 25 * 8 * n * m
 
 
-@pytest.mark.full
 def test_progress_is_shown(capsys):
     model, process = sparse_gaussian_process(X[::3], JITTER)
     optimized(model, process, max_iterations=3, progressbar=True)
     assert "Optimizing q, theta and Z: bound" in capsys.readouterr().out
 
 
-@pytest.mark.full
 def test_hyperparameters_need_not_be_there():
     with pm.Model() as model:
         process = pmgp.gp.Sparse(cov_func=pm.gp.cov.Matern52(1, ls=1.0))
@@ -216,7 +204,6 @@ def test_hyperparameters_need_not_be_there():
     assert found.bounds[-1] > found.bounds[0]
 
 
-@pytest.mark.full
 def test_what_is_refused(counts):
     model, process, found = counts
     with pytest.raises(ValueError, match="max_iterations must be 1 or more, not 0"):

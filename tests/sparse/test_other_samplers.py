@@ -32,18 +32,13 @@ def model_of(kind, inducing=X[::3]):
     return model
 
 
-@pytest.mark.full
-@pytest.mark.parametrize(
-    "kind",
-    [pytest.param(kind, marks=() if kind == "counts" else pytest.mark.slow) for kind in MODELS if "Z" not in kind],
-)
+@pytest.mark.parametrize("kind", [kind for kind in MODELS if "Z" not in kind])
 def test_jax_has_the_density_and_its_gradient(rng, kind):
     """What NumPyro, and nutpie with its backend for JAX, follow: compiled, which rounds in other places."""
     jax = pytest.importorskip("jax")
     check_compiled(jax, model_of(kind), rng)
 
 
-@pytest.mark.slow
 def test_jax_has_the_gradient_where_inducing_inputs_are_nearly_inputs(rng):
     """Grids that are made in two ways have points in common but for a rounding error, and others between them."""
     jax = pytest.importorskip("jax")
@@ -76,7 +71,6 @@ def by_gibbs():
     return agreement.moments(agreement.sample(model, step=pmgp.steps.SparseGibbs(model=model), **SETTINGS))
 
 
-@pytest.mark.slow
 @pytest.mark.parametrize("package", ["nutpie", "numpyro"])
 def test_other_packages_sample_the_same(by_gibbs, package):
     pytest.importorskip(package)

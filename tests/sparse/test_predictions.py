@@ -51,7 +51,6 @@ def at(model, outputs, v):
     return function(v)
 
 
-@pytest.mark.full
 def test_marginals_and_the_joint_distribution_at_new_inputs(regression, rng):
     model, process = regression
     v = rng.standard_normal(len(Z))
@@ -69,7 +68,6 @@ def test_marginals_and_the_joint_distribution_at_new_inputs(regression, rng):
     np.testing.assert_allclose(joint_covariance, covariance, atol=1e-12)
 
 
-@pytest.mark.full
 def test_prior_draws_are_those_of_the_whole_process(regression):
     """Also far from the inducing inputs, where all of the variance is that of f given u."""
     y = pm.draw(regression[0]["y"], 4000, random_seed=1, mode=INTERPRETED)
@@ -78,7 +76,6 @@ def test_prior_draws_are_those_of_the_whole_process(regression):
     assert (np.abs(y.var(axis=0) / variance - 1.0) < 4 * np.sqrt(2.0 / 4000)).all()
 
 
-@pytest.mark.full
 def test_labels_of_each_output_have_their_probabilities():
     model, _ = known_process(probit, np.stack([LABELS, 1 - LABELS]), n_outputs=2)
     labels = pm.draw(model["y"], 4000, random_seed=2, mode=INTERPRETED)
@@ -107,7 +104,6 @@ def test_pointwise_densities_are_logs_of_expectations(regression, rng):
     assert (stored[0] < expected[0]).all()
 
 
-@pytest.mark.full
 def test_pointwise_densities_of_labels(rng):
     model, process = known_process(probit, LABELS)
     idata, draws = posterior(rng)
@@ -118,7 +114,6 @@ def test_pointwise_densities_of_labels(rng):
     np.testing.assert_allclose(idata["log_likelihood"]["y"].values[0], expected, rtol=1e-7)
 
 
-@pytest.mark.full
 def test_other_data_can_be_set(rng):
     """Held-out points take the places of those the model was made with."""
     with pm.Model() as model:
@@ -153,7 +148,6 @@ def test_predictions_are_averages_over_draws(regression, rng):
     np.testing.assert_allclose(other["log_density"], norm.logpdf(held_out, means[0], np.sqrt(1.0 + gamma)), atol=1e-10)
 
 
-@pytest.mark.full
 def test_probabilities_of_labels_of_two_outputs(rng):
     model, process = known_process(probit, np.stack([LABELS, 1 - LABELS]), n_outputs=2)
     v = rng.standard_normal((1, 4, 2, len(Z)))
@@ -166,7 +160,6 @@ def test_probabilities_of_labels_of_two_outputs(rng):
     assert found["latent_mean"].dims == ("output", "point")
 
 
-@pytest.mark.full
 @pytest.mark.parametrize("number", [1, 3])
 def test_new_values_of_several_outputs_are_drawn_together(number):
     model, process = known_process(probit, np.stack([LABELS, 1 - LABELS]), n_outputs=2)
@@ -180,7 +173,6 @@ def test_new_values_of_several_outputs_are_drawn_together(number):
     np.testing.assert_allclose(covariances, [expected, expected], atol=1e-12)
 
 
-@pytest.mark.full
 def test_probabilities_of_classes_with_unlike_variances_add_up(rng):
     with pm.Model() as model:
         process = pmgp.gp.Sparse(cov_func=[pm.gp.cov.ExpQuad(1, ls=scale) for scale in (20.0, 0.3, 15.0)])

@@ -54,7 +54,6 @@ def test_moments_are_those_of_the_process(labels):
         np.testing.assert_allclose(predicted[name], latent[name])
 
 
-@pytest.mark.full
 def test_one_draw_gives_the_formula():
     model, process = sparse(X[::3], dist=probit, observed=LABELS)
     *_, predicted, latent = drawn(model, process, number=1)
@@ -62,7 +61,6 @@ def test_one_draw_gives_the_formula():
     np.testing.assert_allclose(predicted["probability"], norm.cdf(mean / np.sqrt(1.0 + variance)), rtol=1e-10)
 
 
-@pytest.mark.full
 @pytest.mark.parametrize(("link", "v"), [(pmgp.BernoulliProbit, 20.0), (pmgp.BernoulliLogit, 60.0)])
 def test_a_probability_that_rounds_to_one_leaves_a_finite_log_loss(link, v):
     model, _ = sparse(X[::3], dist=lambda f: link.dist(f), observed=LABELS)
@@ -76,7 +74,6 @@ def test_a_probability_that_rounds_to_one_leaves_a_finite_log_loss(link, v):
     assert 36.0 < loss < np.inf
 
 
-@pytest.mark.full
 def test_counts_have_their_mean():
     model, process = sparse(X[::3])
     *_, predicted, latent = drawn(model, process, number=1)
@@ -84,7 +81,6 @@ def test_counts_have_their_mean():
     np.testing.assert_allclose(predicted["mean"], expected, rtol=1e-9)
 
 
-@pytest.mark.full
 @pytest.mark.parametrize("variance", [1.0, 100.0])
 def test_general_likelihoods_have_their_mean_for_any_variance(variance):
     with pm.Model() as model:
@@ -96,7 +92,6 @@ def test_general_likelihoods_have_their_mean_for_any_variance(variance):
     np.testing.assert_allclose(predicted["mean"], expected, atol=4e-6)
 
 
-@pytest.mark.full
 def test_classes_have_probabilities():
     with pm.Model() as model:
         process = pmgp.gp.Sparse(cov_func=hyperparameters())
@@ -110,7 +105,6 @@ def test_classes_have_probabilities():
     np.testing.assert_allclose(predicted["probabilities"][:, 1], np.exp(ones["log_density"]), rtol=1e-10)
 
 
-@pytest.mark.full
 def test_parameters_of_each_observation_are_not_known_at_new_inputs():
     """Though there are as many new inputs."""
     with pm.Model() as model:
@@ -151,7 +145,6 @@ def test_what_integrates_f_out_names_what_samples_the_inducing_values(refused):
         refused(model=sparse_gaussian(X[::3]))
 
 
-@pytest.mark.full
 def test_a_step_method_is_recommended_and_said_to_approximate():
     found = pmgp.recommend(sparse_gaussian(X[::3]))
     assert found.code == "pmgp.steps.SparseGibbs()"
@@ -169,7 +162,6 @@ def test_for_several_outputs_an_approximation_to_follow_is_named():
     assert "pmgp.steps.SparseGibbs(approximation=pmgp.gp.optimize_inducing(gp, inducing=False))" in found.reason
 
 
-@pytest.mark.full
 def test_many_points_bring_a_word_on_the_approximation(monkeypatch):
     def exact():
         with pm.Model() as model:
@@ -188,7 +180,6 @@ def test_many_points_bring_a_word_on_the_approximation(monkeypatch):
     assert many.alternatives[2:] == few.alternatives
 
 
-@pytest.mark.full
 def test_a_run_in_one_call_takes_it(tmp_path):
     model, process = sparse(X[::3])
     settings = {"tune": 5, "chains": 1, "cores": 1, "random_seed": 1, "progressbar": False, "out": tmp_path / "run"}

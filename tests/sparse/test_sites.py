@@ -39,7 +39,6 @@ def approximated():
     return pmgp.steps.SparseGibbs(model=model, approximation=optimized(model, process, max_iterations=30))
 
 
-@pytest.mark.full
 def test_with_gaussian_noise_they_are_the_likelihood(rng):
     """At every theta the Gaussian by them is the one that the search finds, q being one for another theta."""
     with pm.Model() as model:
@@ -56,7 +55,6 @@ def test_with_gaussian_noise_they_are_the_likelihood(rng):
             np.testing.assert_allclose(np.tril(factor), np.tril(other), rtol=1e-9)
 
 
-@pytest.mark.full
 def test_at_the_largest_bound_they_give_q_back():
     """For counts, q's precision and mean are the derivatives averaged over q (Opper and Archambeau 2009)."""
     model, process = sparse(Z)
@@ -69,7 +67,6 @@ def test_at_the_largest_bound_they_give_q_back():
     np.testing.assert_allclose(np.linalg.inv(precision), found.factor[0] @ found.factor[0].T, atol=2e-3)
 
 
-@pytest.mark.full
 def test_slopes_alone_are_those_that_come_with_curvatures(approximated, rng):
     theta = 0.5 * rng.standard_normal(2)
     (_, alone), (_, together) = (approximated.function.at(theta, slopes_alone=alone) for alone in (True, False))
@@ -84,7 +81,6 @@ def test_curvatures_that_are_positive_count_as_none():
     np.testing.assert_array_equal(sites.linear, [[1.0, 9.0]])
 
 
-@pytest.mark.full
 def test_hyperparameters_and_values_of_classes_move(approximated):
     approximated.setup_chain(np.random.default_rng(1), 100, 60)
     point, statistics = approximated._named(np.zeros(approximated.dimension)), []
@@ -98,7 +94,6 @@ def test_hyperparameters_and_values_of_classes_move(approximated):
     assert np.mean([row["trajectory_acceptance"] for row in kept]) > 0.5
 
 
-@pytest.mark.full
 @pytest.mark.parametrize(("tune", "draws"), [(3, 0), (30, 2)])
 def test_a_restored_state_brings_them_along(approximated, tune, draws):
     """Also to a step that has not been given them, by a state that was stored."""
@@ -113,12 +108,10 @@ def test_a_restored_state_brings_them_along(approximated, tune, draws):
         np.testing.assert_array_equal(chain(step, begin=1, tune=0, draws=5, point=point)[0], expected)
 
 
-@pytest.mark.slow
 def test_though_they_have_only_begun_the_target_is_the_posterior_where_all_points_are_inducing(posterior):
     assert agreement.distance(approximated_moments(), posterior) < 4.0
 
 
-@pytest.mark.slow
 def test_without_the_jacobian_it_is_not(posterior, monkeypatch):
     monkeypatch.setattr(GaussianFit, "log_jacobian", 0.0)
     assert agreement.distance(approximated_moments(), posterior) > 4.0
@@ -137,7 +130,6 @@ def approximated_moments():
     return agreement.moments(agreement.sample(model, step=step, tune=500, draws=2000, random_seed=6))
 
 
-@pytest.mark.full
 def test_an_approximation_of_another_number_of_observations_is_refused_before_a_chain_begins():
     with pm.Model() as model:
         inputs, observed = pm.Data("X", X), pm.Data("observed", COUNTS)
@@ -153,7 +145,6 @@ def test_an_approximation_of_another_number_of_observations_is_refused_before_a_
         step.setup_chain(np.random.default_rng(0), 0, 1)
 
 
-@pytest.mark.full
 def test_an_approximation_of_another_model_is_refused():
     found = optimized(*sparse(Z), max_iterations=1)
     with pytest.raises(

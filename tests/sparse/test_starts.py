@@ -4,7 +4,6 @@ from __future__ import annotations
 
 import numpy as np
 import pymc as pm
-import pytest
 
 import pmgp
 from pmgp.interface.sampling.stored_run import Seed, StoredRun
@@ -17,7 +16,6 @@ def short_run(model, **options):
     return pmgp.sample(model, compute_convergence_checks=False, **settings | options)["posterior"]
 
 
-@pytest.mark.full
 def test_chains_start_near_the_posterior_and_not_at_the_center_of_the_prior(monkeypatch):
     model, process = sparse(X[::3])
     found = pmgp.gp.optimize_inducing(process, model=model, inducing=False, max_iterations=100, progressbar=False)
@@ -41,7 +39,6 @@ def test_chains_start_near_the_posterior_and_not_at_the_center_of_the_prior(monk
     assert (one["lengthscale"] != own["lengthscale"]).any()
 
 
-@pytest.mark.full
 def test_the_start_of_an_interrupted_run_is_stored_with_it(tmp_path):
     model, _ = sparse(X[::3])
     short_run(model, out=tmp_path / "run")
@@ -56,7 +53,6 @@ def test_the_start_of_an_interrupted_run_is_stored_with_it(tmp_path):
         assert name in initvals[0]
 
 
-@pytest.mark.full
 def test_a_run_of_classes_follows_the_gaussian_and_goes_on_with_it(tmp_path, monkeypatch):
     """Without it, its iterations are others."""
     monkeypatch.setattr("pmgp.interface.sampling.inducing_starts.ITERATIONS", 10)
@@ -87,7 +83,6 @@ def test_the_start_takes_no_random_number_from_the_chains():
     assert all((start != chain).all() for chain in chains)
 
 
-@pytest.mark.full
 def test_where_the_bound_cannot_be_optimized_the_start_is_the_model_s_own_and_that_is_said(monkeypatch, caplog):
     def refuse(*arguments, **options):
         raise pmgp.ModelError("no bound")

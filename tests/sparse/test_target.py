@@ -59,7 +59,6 @@ def dense(distribution, observed):
     return model
 
 
-@pytest.mark.full
 @pytest.mark.parametrize(
     ("dist", "distribution", "observed"),
     [
@@ -77,7 +76,6 @@ def test_inducing_inputs_at_all_points_are_the_dense_model(rng, dist, distributi
         np.testing.assert_allclose(gradient(point), true_gradient(point), atol=1e-6)
 
 
-@pytest.mark.full
 def test_fewer_are_not():
     """The test above on two thirds of the inducing inputs."""
     value, _, size = value_and_gradient(sparse(NESTED[1])[0])
@@ -123,14 +121,12 @@ def integrated(theta, number):
 THETAS = np.random.default_rng(1).normal([-1.0, 0.0, 0.0], 0.5, size=(4, 3))
 
 
-@pytest.mark.full
 @pytest.mark.parametrize("theta", THETAS)
 @pytest.mark.parametrize("number", range(3))
 def test_with_gaussian_noise_v_integrates_out_to_the_collapsed_bound(theta, number):
     np.testing.assert_allclose(integrated(theta, number), collapsed(theta, NESTED[number]), atol=1e-8)
 
 
-@pytest.mark.full
 @pytest.mark.parametrize("theta", THETAS)
 def test_it_is_a_bound_that_more_inducing_inputs_tighten(theta):
     noise, variance, lengthscale = np.exp(theta)
@@ -141,7 +137,6 @@ def test_it_is_a_bound_that_more_inducing_inputs_tighten(theta):
     np.testing.assert_allclose(bounds[2], evidence, atol=1e-6)
 
 
-@pytest.mark.full
 def test_a_covariance_for_each_class_has_the_derivatives_of_finite_differences(rng):
     classes = np.array([0, 1, 2, 2, 1, 0, 0, 2, 1, 0])
     with pm.Model() as model:
@@ -155,7 +150,6 @@ def test_a_covariance_for_each_class_has_the_derivatives_of_finite_differences(r
     check_gradient(model, rng)
 
 
-@pytest.mark.full
 @pytest.mark.parametrize(("dist", "observed"), [(poisson, COUNTS), (probit, LABELS)])
 def test_derivatives_are_those_of_finite_differences(rng, dist, observed):
     check_gradient(sparse(NESTED[1], dist, observed)[0], rng)
@@ -167,7 +161,6 @@ def check_gradient(model, rng):
     np.testing.assert_allclose(gradient(point), central_differences(value, point, 1e-3), rtol=1e-7, atol=1e-7)
 
 
-@pytest.mark.full
 def test_outputs_are_independent_copies(rng):
     """Counts of two processes: the sum of what each has by itself."""
     both = np.stack([COUNTS, COUNTS[::-1]])

@@ -63,7 +63,6 @@ class FromUniform:
         return -np.log(1.0 - self.random())
 
 
-@pytest.mark.full
 @pytest.mark.parametrize("build", [classes_step, own_covariances], ids=["one", "each"])
 @pytest.mark.parametrize("power", [1.0, 0.1])
 def test_a_sweep_by_the_kernel_is_the_one_in_python(build, power, rng):
@@ -78,7 +77,6 @@ def test_a_sweep_by_the_kernel_is_the_one_in_python(build, power, rng):
         assert np.all(found != v)
 
 
-@pytest.mark.full
 def test_labels_and_inputs_change_together():
     with pm.Model() as model:
         inputs, labels = pm.Data("X", X), pm.Data("labels", CLASSES)
@@ -120,7 +118,6 @@ def moments(temperatures, draws):
     return agreement.moments(agreement.sample(model, step=step, tune=250, draws=draws, random_seed=6))
 
 
-@pytest.mark.slow
 def test_with_all_points_as_inducing_inputs_it_has_the_exact_posterior(posterior):
     found = moments(3, draws=600)
     assert min(m.ess for m in found.values()) > 200
@@ -155,19 +152,16 @@ def statistics(replica: replicas.Replica) -> np.ndarray:
     return np.array([*theta, *theta**2, theta[0] * theta[1], size, *(theta * size)])
 
 
-@pytest.mark.slow
 @pytest.mark.parametrize("held", [*replicas.HELD, COPIES])
 def test_every_move_keeps_the_prior_at_power_zero(held):
     assert confirmed(lambda seed: largest_change(held, 600, seed), BOUND) < BOUND
 
 
-@pytest.mark.slow
 def test_without_the_jacobian_it_does_not(monkeypatch):
     monkeypatch.setattr(At, "log_determinant", lambda self, outputs: 0.0)
     assert largest_change(replicas.INDUCING, 300) > 2.0 * BOUND
 
 
-@pytest.mark.slow
 def test_without_the_density_of_the_copies_it_does_not(monkeypatch):
     """V is then accepted as if the copies did not depend on it."""
     whole = replicas._beside_copies
@@ -185,7 +179,6 @@ def test_without_the_density_of_the_copies_it_does_not(monkeypatch):
     assert largest_change(COPIES, 1000) > 2.0 * BOUND
 
 
-@pytest.mark.slow
 def test_with_exchanges_the_wrong_way_round_it_does_not(posterior, monkeypatch):
 
     def reversed_exchange(rng, states, powers, pairs):
@@ -214,7 +207,6 @@ def weighed_prior(model, draws, seed):
     return np.column_stack([theta, differences]), weights / weights.sum()
 
 
-@pytest.mark.slow
 def test_classes_are_as_by_weighing_the_prior():
     """Means of hyper-parameters and latent values agree for five points, with the kernels of robust-max."""
     model = classes(X[:5], X[:5], [0, 1, 1, 2, 0], epsilon=0.2)
@@ -258,7 +250,6 @@ def step():
     return classes_step()
 
 
-@pytest.mark.full
 def test_the_same_seed_gives_the_same_chain_whatever_came_before(step):
     first, _ = chain(step, seed=1)
     chain(step, seed=2)
@@ -266,7 +257,6 @@ def test_the_same_seed_gives_the_same_chain_whatever_came_before(step):
     assert len(np.unique(first[:, 0])) > 20
 
 
-@pytest.mark.full
 @pytest.mark.parametrize(("tune", "draws"), [(3, 0), (40, 0), (60, 2)])
 def test_a_restored_state_and_a_pickled_step_repeat_the_next_draws(step, tune, draws):
     point = chain(step, seed=1, tune=tune, draws=draws)[1]
@@ -280,7 +270,6 @@ def test_a_restored_state_and_a_pickled_step_repeat_the_next_draws(step, tune, d
         np.testing.assert_array_equal(chain(one, begin=1, tune=0, draws=6, point=point)[0], expected)
 
 
-@pytest.mark.full
 def test_nothing_is_learned_after_tuning(step):
     point = chain(step, seed=3, tune=100, draws=1)[1]
     powers, scales = step.powers.copy(), step.log_scales.copy()
@@ -290,7 +279,6 @@ def test_nothing_is_learned_after_tuning(step):
     np.testing.assert_array_equal(step.log_scales, scales)
 
 
-@pytest.mark.full
 def test_a_point_that_another_step_has_moved_is_taken_as_it_is(step, rng):
     point = chain(step, seed=4)[1]
     before = step.thetas[1:].copy()
@@ -301,7 +289,6 @@ def test_a_point_that_another_step_has_moved_is_taken_as_it_is(step, rng):
     assert not np.array_equal(step._vector(point), step._vector(given))
 
 
-@pytest.mark.full
 def test_round_trips_are_counted(step):
     step.setup_chain(np.random.default_rng(5), 20, 80)
     point, counts = step._named(np.zeros(step.dimension)), []
@@ -315,7 +302,6 @@ def test_round_trips_are_counted(step):
     assert np.all(np.diff(counts) >= 0)
 
 
-@pytest.mark.full
 def test_hyperparameters_that_are_known_stay_away():
     with pm.Model() as model:
         process = pmgp.gp.Sparse(cov_func=pm.gp.cov.Matern52(1, ls=1.0))

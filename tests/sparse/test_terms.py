@@ -65,7 +65,6 @@ def test_observations_are_grouped_by_their_variances(rng):
     assert terms.value(mean, variance + 1.0) < sum(values)
 
 
-@pytest.mark.representatives("logit")
 @pytest.mark.parametrize("dist", [probit, logit])
 def test_kernels_and_graphs_agree(dist, rng):
     model, _ = sparse(X[::3], dist=dist, observed=LABELS)
@@ -77,7 +76,6 @@ def test_kernels_and_graphs_agree(dist, rng):
     np.testing.assert_allclose(known.values(mean, variance)[0], graph.values(mean, variance)[0], atol=1e-6)
 
 
-@pytest.mark.representatives("poisson-observed0")
 @pytest.mark.parametrize(
     ("dist", "observed"), [(poisson, LABELS), (lambda f: pmgp.BernoulliProbit.dist(2.0 * f), LABELS)]
 )
@@ -86,7 +84,6 @@ def test_other_likelihoods_go_by_their_graph(dist, observed):
     assert isinstance(terms_of(model, [model["y"]], 1), GraphTerms)
 
 
-@pytest.mark.full
 def test_labels_that_change_are_read_again():
     with pm.Model() as model:
         process = pmgp.gp.Sparse(cov_func=hyperparameters())
@@ -122,7 +119,6 @@ def classes_with_own_covariances():
     return model
 
 
-@pytest.mark.full
 def test_kernels_give_what_the_graph_gives(rng):
     """Near cliffs and far from them, with deviations that are the same and nearly so."""
     model = classes()
@@ -139,7 +135,6 @@ def test_kernels_give_what_the_graph_gives(rng):
                 np.testing.assert_allclose(slopes[1], slopes[0], rtol=1e-6, atol=1e-6 / deviation)
 
 
-@pytest.mark.full
 def test_other_terms_of_classes_go_by_their_graph():
     with pm.Model() as model:
         process = pmgp.gp.Sparse(cov_func=hyperparameters())

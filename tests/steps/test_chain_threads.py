@@ -55,18 +55,15 @@ def threads_of_a_chain(model, steps=(RecordingPseudoMarginal,), sample=pm.sample
 pytestmark = pytest.mark.filterwarnings("ignore:with .* importance samples:UserWarning")
 
 
-@pytest.mark.representatives("2")
 @pytest.mark.parametrize("cores", [1, 2])
 def test_one_thread_for_few_points(probit_model, cores):
     assert threads_of_a_chain(probit_model, cores=cores) == 1
 
 
-@pytest.mark.full
 def test_every_family_of_step_methods(probit_model):
     assert threads_of_a_chain(probit_model, (RecordingAncillary, RecordingSlice), cores=1) == 1
 
 
-@pytest.mark.representatives("1-2-2")
 @pytest.mark.parametrize(
     ("cores", "blas_cores", "expected"), [(1, 2, 2), (2, 4, 2), (2, 1, 1), (1, 5, 5), (1, None, 3), (2, None, 3)]
 )
@@ -75,7 +72,6 @@ def test_blas_cores_is_honored(probit_model, cores, blas_cores, expected):
     assert found == expected
 
 
-@pytest.mark.full
 def test_spawned_workers(probit_model):
     """With step methods for theta and f; the pseudo-marginal one is among the features (`tests/support`)."""
     spawned = {"cores": 2, "blas_cores": 4, "mp_ctx": "spawn"}
@@ -90,13 +86,11 @@ def many(monkeypatch):
     monkeypatch.setattr(threads, "available_cores", lambda: 8)
 
 
-@pytest.mark.representatives("1-1")
 @pytest.mark.parametrize(("cores", "expected"), [(1, 1), (2, 1), (4, 2)])
 def test_many_points_get_the_cores_left_to_a_chain(probit_model, many, cores, expected):
     assert threads_of_a_chain(probit_model, sample=pmgp.sample, cores=cores) == expected
 
 
-@pytest.mark.representatives("1-3")
 @pytest.mark.parametrize(("cores", "expected"), [(1, 3), (2, 1)])
 def test_a_chain_that_is_told_nothing_takes_one_thread_in_a_worker(probit_model, many, cores, expected):
     """In the main process it takes what there is: three here, and four at most."""

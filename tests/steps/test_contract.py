@@ -106,7 +106,6 @@ def chain(step, start, seed: int, length: int = 80, tune: int = 60) -> np.ndarra
 # Seeds and chains
 
 
-@pytest.mark.full
 def test_same_seed_same_trace(probit_model, step):
     first = sample(probit_model, step, chains=2)
     assert_same_draws(first, sample(probit_model, step, chains=2))
@@ -126,7 +125,6 @@ def test_a_chain_does_not_depend_on_one_that_was_broken_off(step, other_step, st
     assert_array_equal(chain(step, start, seed=3), chain(other_step, start, seed=3))
 
 
-@pytest.mark.full
 def test_chains_in_sequence_equal_chains_in_parallel(probit_model, step):
     sequential = sample(probit_model, step, chains=2)
     assert_same_draws(sequential, sample(probit_model, step, chains=2, cores=2))
@@ -180,7 +178,6 @@ def test_everything_that_changes_is_in_the_state(step, start, begin, end):
     assert changed <= {field.name for field in fields(PseudoMarginalState)} | CACHES
 
 
-@pytest.mark.full
 def test_a_state_of_another_model_is_refused(step, start):
     with pm.Model() as model:
         scale = pm.HalfNormal("scale", 1)
@@ -227,7 +224,6 @@ def test_accepted_means_that_theta_moved(probit_model, step):
     assert 0 < moved.sum() < moved.size
 
 
-@pytest.mark.representatives("1")
 @pytest.mark.parametrize("refresh_every", [0, 1])
 def test_f_moves_in_every_iteration(probit_model, refresh_every):
     step = pmgp.PseudoMarginal(model=probit_model, refresh_every=refresh_every, compile_kwargs=FAST)
@@ -263,7 +259,6 @@ def test_without_tuning(probit_model, step):
     assert np.isfinite(idata["posterior"]["f"]).all()
 
 
-@pytest.mark.full
 def test_tuning_draws_can_be_kept(probit_model, step):
     idata = sample(probit_model, step, tune=15, discard_tuned_samples=False)
     assert idata["warmup_posterior"]["f"].shape == (1, 15, 20)
@@ -271,7 +266,6 @@ def test_tuning_draws_can_be_kept(probit_model, step):
     assert_same_draws(idata, sample(probit_model, step, tune=15))
 
 
-@pytest.mark.full
 def test_initial_values_are_where_the_chain_starts(probit_model, step):
     initvals = {"lengthscale": 20.0, "variance": 0.01}
     for seed in range(3):
@@ -296,7 +290,6 @@ def test_chains_that_tune_start_apart_but_near_the_initial_values(step, start):
     assert np.ptp(np.array(first), axis=0).min() > 0.1
 
 
-@pytest.mark.full
 def test_zarr_trace_holds_the_same_draws(probit_model, step, monkeypatch):
     # PyMC pickles the sampling state into the store; numcodecs asks for consent before it reads that back.
     monkeypatch.setattr("numcodecs.pickles.ALLOW_UNSAFE_PICKLE_DECODE", True)
@@ -308,7 +301,6 @@ def test_zarr_trace_holds_the_same_draws(probit_model, step, monkeypatch):
         assert_array_equal(trace.posterior[name][:], expected[name])
 
 
-@pytest.mark.full
 def test_an_interrupted_run_returns_what_it_has(probit_model, step):
     def interrupt(trace, draw):
         if not draw.tuning and draw.draw_idx == 12 + 6:
@@ -320,7 +312,6 @@ def test_an_interrupted_run_returns_what_it_has(probit_model, step):
     assert_array_equal(part["f"], whole["f"][:, :7])
 
 
-@pytest.mark.full
 @pytest.mark.parametrize("reuse", [False, True])
 def test_data_replaced_between_runs(binary_data, reuse):
     X, y = binary_data
@@ -344,7 +335,6 @@ def test_data_replaced_between_runs(binary_data, reuse):
     assert_allclose(after["f"], sample(small)["posterior"]["f"], rtol=1e-8)
 
 
-@pytest.mark.full
 @pytest.mark.parametrize(
     "approximation",
     [
@@ -404,7 +394,6 @@ def test_a_restored_state_repeats_the_next_draws_with_expectation_propagation(ma
     assert_array_equal(advance(matching_step, point, saved, saved + 8)[1], expected)
 
 
-@pytest.mark.full
 def test_predicted_sites_leave_few_operations_to_a_sampling_iteration(probit_model, matching_step):
     stats = sample(probit_model, matching_step, draws=200, tune=300)["sample_stats"]
     assert stats["converged"].all()
@@ -427,7 +416,6 @@ def test_proposals_without_convergence_are_counted_and_reported_once(probit_mode
     assert report.startswith(f"at {step.unconverged} of 30 proposals")
 
 
-@pytest.mark.full
 def test_terms_that_are_not_vectors_are_refused_by_expectation_propagation(binary_data):
     X, y = binary_data
     with pm.Model() as model:
@@ -549,7 +537,6 @@ def test_all_variables_may_be_given_in_any_order(probit_model, step, start):
     assert_array_equal(chain(given, start, 1, 10, 5), chain(step, start, 1, 10, 5))
 
 
-@pytest.mark.representatives("False-Slice")
 @pytest.mark.parametrize("kind", [pm.Slice, pm.Metropolis])
 @pytest.mark.parametrize("first", [True, False])
 def test_another_step_that_moves_theta_is_refused(probit_model, step, kind, first):
@@ -580,7 +567,6 @@ def step_of(model: pm.Model, tune: int, seed: int = 0):
     return step
 
 
-@pytest.mark.full
 def test_nan_in_the_inputs_is_refused_by_the_constructor(binary_data):
     X, y = binary_data
     X = X.copy()
@@ -593,7 +579,6 @@ def test_nan_in_the_inputs_is_refused_by_the_constructor(binary_data):
         step_of(model, 10)
 
 
-@pytest.mark.full
 def test_a_second_step_of_a_model_shares_its_functions_and_reads_the_data_again(binary_data):
     X, y = binary_data
     with pm.Model() as model:
@@ -646,7 +631,6 @@ def test_an_indefinite_covariance_is_refused_at_the_start(r, tune):
         step.step({**model.initial_point(), "r": np.array(r)})
 
 
-@pytest.mark.full
 def test_an_indefinite_proposal_is_rejected_and_counted():
     model = correlated_pair(spread=0.7)
     step = step_of(model, 100)
@@ -667,7 +651,6 @@ def test_an_indefinite_proposal_is_rejected_and_counted():
     assert reports[0].startswith(f"at {counted} of 60 proposals")
 
 
-@pytest.mark.full
 @pytest.mark.filterwarnings("ignore:at . of 5 proposals")
 def test_tuning_does_not_end_at_an_indefinite_covariance():
     model = correlated_pair()
@@ -682,7 +665,6 @@ def test_a_spread_without_bound_is_reported_with_other_advice():
     assert "sigma" not in large_spread(64, 2.0, "ImportanceSampling")
 
 
-@pytest.mark.full
 def test_a_large_spread_of_the_estimate_is_reported(probit_model):
     rng = np.random.default_rng(0)
     X = rng.normal(size=(60, 2))

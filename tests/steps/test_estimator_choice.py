@@ -79,7 +79,6 @@ def assert_same(one, other):
         assert_array_equal(one["posterior"][name], other["posterior"][name])
 
 
-@pytest.mark.full
 def test_orthants_are_chosen_where_labels_say_much_and_the_statistics_say_so(model, step):
     stats = sample(model, step, discard_tuned_samples=False)
     assert bool(stats["sample_stats"]["orthants"].all())
@@ -88,7 +87,6 @@ def test_orthants_are_chosen_where_labels_say_much_and_the_statistics_say_so(mod
     assert isinstance(step.frozen.estimator, OrthantSampling)
 
 
-@pytest.mark.full
 def test_sequential_estimates_are_chosen_for_classes_that_no_gaussian_is_near(several, step_of_several):
     stats = sample(several, step_of_several, discard_tuned_samples=False)
     assert bool(stats["sample_stats"]["sequential"].all())
@@ -100,14 +98,12 @@ def test_sequential_estimates_are_chosen_for_classes_that_no_gaussian_is_near(se
     assert bool((stats["sample_stats"]["n_matmul"] > 0).any())
 
 
-@pytest.mark.full
 def test_sequential_chains_side_by_side_are_chains_in_sequence(several, step_of_several):
     settings = {"chains": 2, "draws": 5}
     one = sample(several, step_of_several, **settings)
     assert_same(one, sample(several, step_of_several, cores=2, **settings))
 
 
-@pytest.mark.full
 @pytest.mark.parametrize("saved", [TUNE - 1, TUNE + 3])
 def test_a_restored_state_goes_on_with_sequential_estimates(several, step_of_several, saved):
     step = step_of_several
@@ -121,7 +117,6 @@ def test_a_restored_state_goes_on_with_sequential_estimates(several, step_of_sev
         assert_array_equal(advance(one, point, saved, saved + 12, TUNE)[1], expected)
 
 
-@pytest.mark.full
 def test_importance_sampling_draws_what_it_draws_without_a_choice(probit_model):
     chosen = sampled(probit_model, pmgp.PseudoMarginal(model=probit_model, compile_kwargs=FAST), tune=TUNE)
     given = pmgp.PseudoMarginal(model=probit_model, estimator="importance", compile_kwargs=FAST)
@@ -141,12 +136,10 @@ def test_other_likelihoods_have_importance_sampling_alone(binary_data):
     assert (step.scheme.estimator, step._others) == (ImportanceSampling(), ())
 
 
-@pytest.mark.full
 def test_chains_side_by_side_choose_as_chains_in_sequence(model, step):
     assert_same(sample(model, step, chains=2), sample(model, step, chains=2, cores=2))
 
 
-@pytest.mark.representatives("43")
 @pytest.mark.parametrize("saved", [TUNE - 1, TUNE + 3])
 def test_a_restored_state_and_a_pickled_step_keep_the_choice(model, step, other_step, saved):
     step.setup_chain(np.random.default_rng(1), TUNE, 30)
@@ -175,7 +168,6 @@ def uninterrupted():
     return of
 
 
-@pytest.mark.full
 @pytest.mark.filterwarnings("ignore::UserWarning")
 @pytest.mark.parametrize("iteration", [TUNE - 10, TUNE + 8])
 @pytest.mark.parametrize(

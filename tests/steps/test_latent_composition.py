@@ -23,7 +23,6 @@ def first_steps(step, model: pm.Model, number: int = 3, seed: int = 0) -> np.nda
     return np.array(path)
 
 
-@pytest.mark.slow
 def test_several_operators_move_the_same_latent_vector():
     """Each finds f, and theta, where the others left them."""
     model = moving_theta()
@@ -58,7 +57,6 @@ def test_a_latent_vector_that_was_moved_is_taken_up(method):
     assert step.chain.log_density == fresh.chain.log_density
 
 
-@pytest.mark.full
 @one_of_each
 def test_data_replaced_between_runs(method):
     observed = np.array([0, 2, 1, 3, 0, 1, 1, 2, 6, 3, 2, 0])
@@ -77,7 +75,6 @@ def test_data_replaced_between_runs(method):
     assert_allclose(first_steps(step, model), expected, rtol=1e-7, atol=1e-9)
 
 
-@pytest.mark.representatives("smmala")
 @one_of_each
 def test_nan_in_the_inputs_is_named(method):
     inputs = X.copy()
@@ -90,7 +87,6 @@ def test_nan_in_the_inputs_is_named(method):
         METHODS[method](model=model, compile_kwargs=FAST)
 
 
-@pytest.mark.representatives(but=["rmhmc local"])
 @pytest.mark.parametrize("method", [name for name in METHODS if not name.startswith("slice")])
 def test_step_sizes_go_to_the_recommended_rate(method):
     model = moving_theta()

@@ -96,7 +96,6 @@ def sample(model, step, **settings):
 # State
 
 
-@pytest.mark.representatives("1-metropolis v1", "1-hmc v2", "1-rmhmc", "29-slice-laplace", "30-smmala")
 @every_class
 @pytest.mark.parametrize("saved", [1, TUNE - 1, TUNE, TUNE + 5])
 def test_a_restored_state_repeats_the_next_draws(method, saved):
@@ -110,7 +109,6 @@ def test_a_restored_state_repeats_the_next_draws(method, saved):
         assert_array_equal(advance(restored, point, saved, saved + 8)[1], expected)
 
 
-@pytest.mark.representatives(but=["rmhmc local"])
 @every_method
 def test_a_chain_does_not_depend_on_the_one_before(method):
     step, start = started(method, seed=1)
@@ -132,7 +130,6 @@ def test_everything_that_changes_is_in_the_state(method):
     assert changed <= {field.name for field in fields(LatentState)} | CACHES
 
 
-@pytest.mark.representatives(but=["rmhmc local"])
 @every_method
 def test_the_state_is_small_and_keeps_what_it_holds(method):
     """The n x n factors are computed again, and the step goes on as if the state had not been read."""
@@ -192,7 +189,6 @@ def test_the_given_point_is_left_alone(method):
 # pm.sample
 
 
-@pytest.mark.representatives("slice-laplace", "metropolis v1")
 @every_class
 def test_sample_stats(method):
     idata = sample(known_theta(), step_of(method))
@@ -211,7 +207,6 @@ def test_same_seed_same_trace(method):
     assert not np.array_equal(first, sample(known_theta(), step_of(method), random_seed=8)["posterior"]["f"])
 
 
-@pytest.mark.full
 @pytest.mark.parametrize("method", ["slice-laplace", "smmala"])
 def test_parallel_chains_equal_sequential_ones(method):
     sequential = sample(known_theta(), step_of(method))["posterior"]["f"]
@@ -244,7 +239,6 @@ def two_processes() -> pm.Model:
     return model
 
 
-@pytest.mark.full
 def test_two_processes_each_with_its_own_step():
     model = two_processes()
     settings = {"model": model, "compile_kwargs": FAST}
@@ -258,7 +252,6 @@ def test_two_processes_each_with_its_own_step():
         assert len(np.unique(posterior[name][0, :, 0])) > 5
 
 
-@pytest.mark.full
 @pytest.mark.parametrize("kind", [pmgp.EllipticalSlice, pmgp.steps.LatentMetropolis])
 def test_a_likelihood_that_does_not_factorize(kind):
     with pm.Model() as model:
@@ -267,7 +260,6 @@ def test_a_likelihood_that_does_not_factorize(kind):
     assert np.isfinite(sample(model, kind(model=model, compile_kwargs=FAST))["posterior"]["f"]).all()
 
 
-@pytest.mark.full
 def test_free_variables_below_f():
     """A process at new inputs is a child of f; it is part of what f is conditioned on."""
     with pm.Model() as model:
@@ -294,7 +286,6 @@ def test_errors_of_construction(kind):
         kind([two_processes()["scale"]], model=two_processes())
 
 
-@pytest.mark.full
 @pytest.mark.parametrize(
     "make",
     [
@@ -338,7 +329,6 @@ def test_settings_out_of_range(make, message):
         make(known_theta())
 
 
-@pytest.mark.representatives("hmc v2")
 @every_class
 def test_a_covariance_that_is_not_one(method):
     with pm.Model() as model:
@@ -406,7 +396,6 @@ def truth() -> np.ndarray:
     return np.array([weights @ np.log(scale), *(weights @ f), *(weights @ f**2)])
 
 
-@pytest.mark.slow
 @pytest.mark.parametrize("method", ["hmc v2", "smmala"])
 def test_posterior_beside_a_slice_sampler_for_theta(method):
     model = moving_theta()
@@ -418,7 +407,6 @@ def test_posterior_beside_a_slice_sampler_for_theta(method):
     assert max(standard_errors_from(b, t) for b, t in zip(batches.T, truth(), strict=True)) < 4.0
 
 
-@pytest.mark.slow
 def test_posterior_with_a_prior_that_is_not_updated_is_rejected(monkeypatch):
     """The broken twin keeps the factor of the first theta."""
     right = SharedModel.prior

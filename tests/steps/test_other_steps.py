@@ -146,7 +146,6 @@ BOUND = 4.0
 MANY, FEW = (700, 16), (400, 8)
 
 
-@pytest.mark.slow
 @pytest.mark.parametrize(("estimator", "size"), [("shared draws", MANY), ("draws of its own", FEW)])
 def test_theta_f_and_the_others_keep_their_joint_distribution(estimator, size):
     assert largest_change(tuned(estimator), *size) < BOUND
@@ -176,7 +175,6 @@ TWINS: dict[Callable, tuple[int, int]] = {
 }
 
 
-@pytest.mark.slow
 @pytest.mark.parametrize("twin", TWINS)
 def test_broken_twins_are_rejected(twin, monkeypatch):
     step = tuned("shared draws")
@@ -215,7 +213,6 @@ def probability_of_the_switch() -> float:
     return 0.2 * evidence[1] / (0.8 * evidence[0] + 0.2 * evidence[1])
 
 
-@pytest.mark.slow
 def test_a_switch_has_its_posterior_probability():
     expected = probability_of_the_switch()
     with switched():
@@ -227,7 +224,6 @@ def test_a_switch_has_its_posterior_probability():
     assert abs(0.2 - expected) > 8.0 * error
 
 
-@pytest.mark.full
 def test_a_stored_run_goes_on_as_if_it_had_not_ended(tmp_path):
     options = {"tune": 20, "chains": 2, "cores": 1, "random_seed": 1, **QUIET}
     whole = pmgp.sample(switched(), draws=30, **options)

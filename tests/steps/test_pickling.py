@@ -68,7 +68,6 @@ def advance(step, point, start: int, stop: int):
     return point, np.array(path)
 
 
-@pytest.mark.representatives("metropolis-closed form", "pseudo-marginal-closed form", "interweaving-closed form")
 @pytest.mark.parametrize(("method", "kind"), CASES)
 @pytest.mark.filterwarnings("ignore::UserWarning")
 def test_a_copy_continues_identically(models, method, kind):
@@ -90,7 +89,6 @@ def test_a_copy_continues_identically(models, method, kind):
     assert_array_equal(advance(twin, point, TUNE + 2, TUNE + 6)[1][:, :-1], expected)
 
 
-@pytest.mark.full
 @pytest.mark.parametrize("kind", ["closed form", "graph"])
 def test_each_part_of_a_model_can_be_pickled_by_itself(models, kind):
     parts = take_apart(models[kind], compile_kwargs=FAST)
@@ -121,7 +119,6 @@ def large() -> pm.Model:
     return pmgp.models.classifier(X, np.sin(4.0 * X[:, 0]) > 0.0)
 
 
-@pytest.mark.representatives("slice", "sufficient")
 @pytest.mark.parametrize("method", ["slice", "hmc", "smmala", "pseudo-marginal", "sufficient", "surrogate"])
 @pytest.mark.filterwarnings("ignore::UserWarning")
 def test_a_pickle_in_the_middle_of_a_chain_holds_no_matrix_of_the_caches(large, method):

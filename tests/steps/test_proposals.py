@@ -47,7 +47,6 @@ def step(wide):
 # What is chosen
 
 
-@pytest.mark.full
 def test_many_hyperparameters_move_by_proposals_and_trajectories(step):
     trajectories = HamiltonianMonteCarlo(0.8, max_leapfrog=5, min_leapfrog=3)
     assert step.scheme.transition == Alternation(IndependenceMixture(), trajectories)
@@ -67,14 +66,12 @@ def weighted_model() -> pm.Model:
     return model
 
 
-@pytest.mark.full
 def test_so_do_many_hyperparameters_of_several_classes():
     method = pmgp.PseudoMarginal(model=weighted_model(), compile_kwargs=FAST)
     trajectories = HamiltonianMonteCarlo(0.8, max_leapfrog=5, min_leapfrog=3)
     assert method.scheme.transition == Alternation(IndependenceMixture(), trajectories)
 
 
-@pytest.mark.full
 def test_a_mean_and_a_log_scale_move_by_the_mixture():
     """Their gradients are rough where sites are not positive definite."""
     rng = np.random.default_rng(6)
@@ -119,7 +116,6 @@ def test_an_approximation_without_gradient(wide):
 # Gradients of models
 
 
-@pytest.mark.full
 @pytest.mark.parametrize("approximation", [Laplace(tolerance=1e-12), ExpectationPropagation(1e-8, max_sweeps=200)])
 @pytest.mark.parametrize("name", ["ard", "noisy"])
 def test_the_gradient_of_the_screen(binary_data, name, approximation):
@@ -139,7 +135,6 @@ def test_the_gradient_of_the_screen(binary_data, name, approximation):
 # PyMC's contract
 
 
-@pytest.mark.full
 def test_a_restored_state_gives_the_next_draws(wide, step):
     """The gradient where the chain stands is computed again, not kept in the state."""
     start = wide.initial_point()
@@ -152,7 +147,6 @@ def test_a_restored_state_gives_the_next_draws(wide, step):
     assert_array_equal(again, expected)
 
 
-@pytest.mark.full
 def test_statistics_of_trajectories(wide, step):
     step.setup_chain(np.random.default_rng(5), TUNE, 20)
     point, rows = wide.initial_point(), []

@@ -21,7 +21,6 @@ import pmgp
 from pmgp.core.transitions.alternation import Alternation
 from tests.references import Reference, apart, summarized
 
-pytestmark = pytest.mark.slow
 QUIET = {"progressbar": False, "quiet": True, "compute_convergence_checks": False, "chains": 2, "cores": 1}
 # Means and standard deviations of log theta, at most eleven of each, in Monte Carlo standard errors.
 BOUND = 4.0

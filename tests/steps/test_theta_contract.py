@@ -68,9 +68,7 @@ LATENT: dict[str, Callable[..., Any]] = {
 # One case for each code path: the step methods share one class, so that every kind of scheme is here once, one of them
 # with derivatives.
 every_scheme = pytest.mark.parametrize("scheme", ["interweaving-smmala", "surrogate", "joint"])
-every_class = pytest.mark.parametrize(
-    "kind", [pmgp.steps.Surrogate, pytest.param(pmgp.steps.Ancillary, marks=pytest.mark.slow)]
-)
+every_class = pytest.mark.parametrize("kind", [pmgp.steps.Surrogate, pmgp.steps.Ancillary])
 
 
 @cache
@@ -135,7 +133,6 @@ def chain(steps, start, seed: int, length: int = 30, tune: int = 20) -> np.ndarr
 # Seeds and chains
 
 
-@pytest.mark.full
 @every_scheme
 def test_same_seed_same_trace(probit_model, steps, scheme):
     first = sample(probit_model, steps, chains=2)
@@ -155,7 +152,6 @@ def test_a_chain_does_not_depend_on_the_one_before(steps, other_steps, start, sc
     assert_array_equal(chain(steps, start, seed=2), expected)
 
 
-@pytest.mark.full
 @pytest.mark.parametrize("scheme", ["interweaving"])
 def test_chains_in_sequence_equal_chains_in_parallel(probit_model, steps, scheme):
     sequential = sample(probit_model, steps, chains=2)
@@ -179,7 +175,6 @@ def test_a_restored_state_repeats_the_next_draws(steps, other_steps, start, sche
         assert_array_equal(advance(restored, point, saved, saved + 8)[1], expected)
 
 
-@pytest.mark.representatives("0-40-surrogate")
 @every_scheme
 @pytest.mark.parametrize(("begin", "end"), [(0, TUNE), (TUNE - 2, TUNE + 8)])
 def test_everything_that_changes_is_in_the_state(steps, start, scheme, begin, end):
@@ -247,7 +242,6 @@ def conjugate_model() -> pm.Model:
     return model
 
 
-@pytest.mark.full
 @pytest.mark.parametrize("kind", [pmgp.steps.Sufficient, pmgp.steps.Interweaving])
 def test_a_restored_state_with_a_conjugate_variance(kind):
     """K is scaled in the one chain and made anew in the other: equal to rounding."""
@@ -325,7 +319,6 @@ def test_it_starts_where_it_is_told_to(probit_model, start):
     pytest.fail("every proposal was accepted")
 
 
-@pytest.mark.full
 @every_class
 def test_data_replaced_between_runs(binary_data, kind):
     X, y = binary_data
@@ -369,7 +362,6 @@ def test_the_progress_bar_shows_acceptance(probit_model, capsys, monkeypatch):
 BESIDE = ("ancillary-hmc", "sufficient-smmala", "interweaving", "surrogate", "joint", "sufficient")
 
 
-@pytest.mark.slow
 @pytest.mark.parametrize(("scheme", "latent"), list(zip(BESIDE, LATENT, strict=True)))
 def test_it_combines_with_every_step_for_f(probit_model, start, scheme, latent):
     steps = steps_of(probit_model, scheme, latent)
@@ -393,7 +385,6 @@ def test_two_schemes_in_one_iteration(probit_model, start):
     assert np.unique(path[:, 20]).size > 5
 
 
-@pytest.mark.full
 def test_beside_a_step_of_pymc(probit_model):
     with probit_model:
         other = pm.Slice([probit_model["lengthscale"]], compile_kwargs=FAST)
@@ -479,14 +470,12 @@ def mixing_model() -> pm.Model:
     return model
 
 
-@pytest.mark.full
 @pytest.mark.parametrize("scheme", ["surrogate", "joint", "ancillary-smmala", "sufficient-smmala"])
 def test_a_likelihood_that_does_not_factorize_is_refused(scheme):
     with pytest.raises(ModelError, match="does not factorize over 'f'"):
         SCHEMES[scheme](model=mixing_model(), compile_kwargs=FAST)
 
 
-@pytest.mark.full
 @pytest.mark.parametrize("scheme", ["ancillary", "ancillary-hmc", "sufficient", "sufficient-hmc", "interweaving"])
 def test_a_likelihood_that_does_not_factorize_will_do_otherwise(scheme):
     model = mixing_model()
@@ -534,7 +523,6 @@ def test_an_indefinite_proposal_is_rejected(scheme):
     assert np.unique(correlations).size > 5
 
 
-@pytest.mark.full
 @every_class
 def test_nan_in_the_inputs_is_refused_by_the_constructor(binary_data, kind):
     X, y = binary_data
@@ -559,7 +547,6 @@ def test_a_start_outside_the_prior_is_refused(kind):
         alone(kind, model).step(point)
 
 
-@pytest.mark.full
 @every_class
 def test_an_impossible_start_of_f_is_refused(kind):
     with pm.Model() as model:

@@ -79,7 +79,6 @@ def theta_counts(rows: list[Iteration]) -> set[tuple[int, int, int]]:
     return {row.theta for row in rows}
 
 
-@pytest.mark.full
 def test_metropolis_with_ancillary_augmentation():
     """T C."""
     assert theta_counts(iterations(pmgp.steps.Ancillary)) == {(1, 0, 0)}
@@ -111,14 +110,12 @@ def test_joint_update():
     assert np.mean([row.theta[0] - 3 for row in swept]) == pytest.approx(np.mean(newton), abs=1.0)
 
 
-@pytest.mark.full
 def test_hybrid_monte_carlo_with_sufficient_augmentation():
     """lambda T C and lambda T I, lambda the leapfrog steps; K^-1 of the current theta is remembered."""
     for row in iterations(pmgp.steps.Sufficient, operator="hmc"):
         assert row.theta == (row.evaluations, row.evaluations, 0)
 
 
-@pytest.mark.full
 def test_hybrid_monte_carlo_with_ancillary_augmentation():
     """(2 lambda + 1) T C where the table has (d lambda + 1) T.
 
@@ -128,13 +125,11 @@ def test_hybrid_monte_carlo_with_ancillary_augmentation():
         assert row.theta == (2 * row.evaluations + 1, 0, 0)
 
 
-@pytest.mark.full
 def test_manifold_langevin_with_sufficient_augmentation():
     """T C, T I and d T M; the information of the current theta is remembered."""
     assert theta_counts(iterations(pmgp.steps.Sufficient, operator="smmala")) == {(1, 1, D)}
 
 
-@pytest.mark.full
 def test_manifold_langevin_with_ancillary_augmentation():
     """(2 d + 3) T C where the table has (d + 1) T.
 
@@ -143,14 +138,12 @@ def test_manifold_langevin_with_ancillary_augmentation():
     assert theta_counts(iterations(pmgp.steps.Ancillary, operator="smmala")) == {(2 * D + 3, 0, 0)}
 
 
-@pytest.mark.full
 def test_manifold_langevin_with_interweaving():
     """The second augmentation keeps nothing for the first one: K^-1 is that of the prior, unless theta has moved."""
     counts = theta_counts(iterations(pmgp.steps.Interweaving, operator="smmala"))
     assert counts == {(2 * D + 4, 1, 2 * D), (2 * D + 4, 2, 2 * D)}
 
 
-@pytest.mark.representatives("Interweaving-2")
 @pytest.mark.parametrize(("scheme", "cholesky"), [(pmgp.steps.Sufficient, 1), (pmgp.steps.Interweaving, 2)])
 def test_a_conjugate_variance_costs_nothing(scheme, cholesky):
     rows = iterations(scheme, built=model(inverse_gamma=True))
@@ -158,7 +151,6 @@ def test_a_conjugate_variance_costs_nothing(scheme, cholesky):
     assert all(row.moved for row in rows)
 
 
-@pytest.mark.full
 def test_an_inverse_is_scaled_with_a_conjugate_variance():
     """One inversion, that of the proposal; the products are made again for the mean's sake."""
     rows = iterations(pmgp.steps.Sufficient, built=model(inverse_gamma=True), operator="smmala")
@@ -203,7 +195,6 @@ def test_manifold_langevin_of_f_does_nothing_again_where_theta_stays():
     assert {(row.moved, row.latent) for row in rows} == {(True, (2, 1, 0)), (False, (1, 0, 0))}
 
 
-@pytest.mark.full
 def test_an_inverse_is_shared_as_well():
     """Sufficient augmentation with manifold Langevin has inverted K already."""
     rows = iterations(pmgp.steps.Sufficient, pmgp.steps.LatentSMMALA, operator="smmala")

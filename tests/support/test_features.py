@@ -12,9 +12,6 @@ def test_the_rows_are_the_cases():
     assert [one[TABLE.heading] for one in ROWS] == list(TABLE.rows)
 
 
-@pytest.mark.representatives(
-    "no hyper-parameters", "a discrete hyper-parameter of the covariance", "f whitened by `gp.prior`"
-)
 @pytest.mark.parametrize(("place", "expected"), list(enumerate(ROWS)), ids=[one[TABLE.heading] for one in ROWS])
 def test_what_happens_is_what_the_row_says(place, expected):
     assert differences(TABLE, place, expected) == {}

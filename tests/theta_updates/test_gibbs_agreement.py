@@ -22,7 +22,6 @@ from tests.references import Reference
 from tests.theta_updates.agreement import NAMES, Moments, distance, moments, sample
 from tests.theta_updates.gibbs_broken import f_left_behind
 
-pytestmark = pytest.mark.slow
 CELLS = 40
 # Agreement within so many Monte Carlo standard errors, of which there must be enough draws to speak.
 BOUND = 4.0

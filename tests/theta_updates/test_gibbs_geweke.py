@@ -50,13 +50,11 @@ def test_every_scheme_is_tested():
     assert tested == set(schemes.__all__) - {"Scheme"}
 
 
-@pytest.mark.slow
 @pytest.mark.parametrize("scheme", [*EVERY_OPERATOR, INTERWOVEN, *CONJUGATE, *RANDOM_WALKS], ids=name_of)
 def test_joint_distribution_is_kept(scheme):
     assert z_score(scheme, replicates_of(scheme)) < BOUND
 
 
-@pytest.mark.slow
 @pytest.mark.parametrize("mistake", TWINS)
 def test_a_broken_twin_is_rejected(mistake, monkeypatch):
     twin = TWINS[mistake]

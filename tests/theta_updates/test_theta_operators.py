@@ -113,7 +113,6 @@ def moments(theta: np.ndarray) -> np.ndarray:
     return np.array([*theta, *theta**2, theta[0] * theta[1], *np.tanh(theta)])
 
 
-@pytest.mark.representatives("metropolis")
 @every_operator
 def test_invariance_in_any_coordinates(kind):
     assert invariance_score(kind) < BOUND
@@ -124,7 +123,6 @@ def metric_without_its_determinant(patch: pytest.MonkeyPatch) -> None:
     patch.setattr(_FactorizedMetric, "log_determinant", 0.0)
 
 
-@pytest.mark.full
 @pytest.mark.parametrize(
     ("kind", "breaks"),
     [
@@ -181,7 +179,6 @@ def tuned(kind: str, length: int, seed: int = 0) -> tuple[Scaling, list[Scaling]
     return adaptation, path, theta
 
 
-@pytest.mark.representatives(but=["rmhmc"])
 @every_operator
 def test_the_recommended_rate_is_reached(kind):
     adaptation, _, theta = tuned(kind, 1200)

@@ -87,7 +87,6 @@ def exact():
     return model, posterior_moments(y)
 
 
-@pytest.mark.slow
 def test_posterior_means_are_exact(exact):
     model, expected = exact
     found = errors(sampled(model, 2500), expected)
@@ -104,7 +103,6 @@ class Forgetful(SeriesPrior):
         return replace(prior, values=values)
 
 
-@pytest.mark.slow
 def test_a_twin_that_ignores_the_first_distribution_is_rejected(exact, monkeypatch):
     model, expected = exact
     monkeypatch.setattr(model_prior, "KINDS", [(model_prior.is_markov, Forgetful)])
@@ -141,7 +139,6 @@ def around_their_level() -> pm.Model:
 NUTS = Reference("two hundred counts", around_their_level, ("rho", "sigma", "level", "x"), draws=16_000)
 
 
-@pytest.mark.slow
 def test_two_hundred_counts_have_the_posterior_that_nuts_finds():
     idata, expected = sampled(two_hundred_counts(), 1000), NUTS.summary()
     found = summarized(idata, NUTS.variables)

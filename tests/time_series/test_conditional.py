@@ -79,7 +79,6 @@ def conditional_model(old: np.ndarray, new: np.ndarray) -> pm.Model:
     return model
 
 
-@pytest.mark.full
 def test_what_rounding_does_not_resolve_is_refused():
     """The filter stops where a variance is no more than a rounding error; the arrays after it are as they came."""
     times, lines = Times(np.arange(24) * 1e-4), [Line(2.5, 1.0, 1.0), Line(2.5, 3.0, 1.0)]
@@ -148,7 +147,6 @@ def made_up(draws: int, n: int) -> xr.DataTree:
     return xr.DataTree.from_dict({"posterior": data})
 
 
-@pytest.mark.full
 def test_predictions_are_those_of_the_dense_process():
     old, new = times()
     idata, settings = made_up(15, len(old)), {"at": {"z": np.cos(new)}, "progressbar": False}
@@ -167,7 +165,6 @@ def test_predictions_are_those_of_the_dense_process():
     assert np.abs(twin["latent_mean"] - expected["latent_mean"]).max() > 1e-2
 
 
-@pytest.mark.full
 def test_draws_of_paths_have_the_predicted_moments():
     old, new = times()
     model, idata = trend(pmgp.gp.Markov, old), made_up(150, len(old))
@@ -186,7 +183,6 @@ def test_draws_of_paths_have_the_predicted_moments():
     assert np.abs(apart[..., 9] - apart[..., 11]).max() > 0.5
 
 
-@pytest.mark.full
 def test_memory_of_paths_is_proportional_to_the_number_of_times():
     """A matrix of m x m would take 128 MB."""
     old, new = np.arange(4000.0), np.arange(4000.0) + 0.5

@@ -11,7 +11,6 @@ from functools import cache
 import numpy as np
 import pymc as pm
 import pytensor.tensor as pt
-import pytest
 
 import pmgp
 from pmgp.core.approximations import Laplace
@@ -69,7 +68,6 @@ def largest_change(estimator, iterations: int = 3) -> float:
     return mean_changes.largest_change(*np.swapaxes(rows, 0, 1))
 
 
-@pytest.mark.slow
 def test_joint_distribution_is_kept():
     """Importance samples have the core's test (`markov/`)."""
     assert largest_change(PathSampling(3, width=1, threshold=1.0)) < BOUND
@@ -85,7 +83,6 @@ class Forgetful(SeriesPrior):
         return replace(prior, values=values)
 
 
-@pytest.mark.slow
 def test_a_twin_that_ignores_the_first_distribution_is_rejected(monkeypatch):
     monkeypatch.setattr(model_prior, "KINDS", [(model_prior.is_markov, Forgetful)])
     assert largest_change(PathSampling(3, width=1, threshold=1.0)) > 2.0 * BOUND

@@ -12,7 +12,6 @@ LIMIT = 300.0
 FEW = SAMPLING.replace("draws=50, tune=100", "draws=5, tune=20")
 
 
-@pytest.mark.full
 @pytest.mark.skipif(not Path("/proc/self/status").exists(), reason="the peak of a process is read as Linux tells it")
 def test_the_peak_of_a_run_is_limited():
     """A single matrix of the size that a dense prior has would exceed the limit."""

@@ -259,7 +259,6 @@ def moments_of(model: pm.Model) -> tuple[np.ndarray, np.ndarray]:
     return np.array([float(x.mean()) for x in found]), np.array([float(az.mcse(x.to_numpy())) for x in found])
 
 
-@pytest.mark.slow
 def test_chains_agree_with_those_of_the_dense_process():
     (expected, error), (found, own) = moments_of(dense(disasters)), moments_of(disasters())
     differences, errors = found - expected, np.hypot(error, own)

@@ -108,7 +108,6 @@ def on(t: np.ndarray) -> pm.Model:
     return model
 
 
-@pytest.mark.full
 @pytest.mark.parametrize("width", [0.3, 1.0])
 def test_normal_observations_have_the_evidence_of_the_dense_covariance(width):
     """The number of states follows the length-scale that is a hyper-parameter; the error is that of the series."""

@@ -46,7 +46,6 @@ def idata(model):
         return pm.sample(400, tune=400, chains=2, cores=1, step=step, random_seed=1, progressbar=False)
 
 
-@pytest.mark.slow
 def test_evidence_and_left_out_values_are_those_of_the_dense_model(model, idata):
     other, settings = dense(model), {"random_seed": 1, "progressbar": False}
     found, expected = (pmgp.evidence(idata, model=one, draws=300, **settings) for one in (model, other))
@@ -56,7 +55,6 @@ def test_evidence_and_left_out_values_are_those_of_the_dense_model(model, idata)
     np.testing.assert_allclose(found.elpd_i, expected.elpd_i, atol=0.02)
 
 
-@pytest.mark.slow
 def test_the_maximum_is_that_of_the_dense_model(model):
     found, expected = (pmgp.find_map(one) for one in (model, dense(model)))
     for name in ("level", "rho", "sigma"):
@@ -65,7 +63,6 @@ def test_the_maximum_is_that_of_the_dense_model(model):
     np.testing.assert_allclose(found.point["x"], expected.point["x"], atol=5e-3)
 
 
-@pytest.mark.slow
 def test_chains_in_other_processes_draw_the_same(model):
     settings = {"tune": 40, "draws": 20, "chains": 2, "random_seed": 3, "progressbar": False}
     with warnings.catch_warnings(), model:
@@ -81,7 +78,6 @@ def whole(model):
     return pmgp.sample(model, **SETTINGS, **QUIET)
 
 
-@pytest.mark.slow
 @pytest.mark.parametrize("iteration", [25, 75], ids=["tuning", "sampling"])
 def test_killed_runs_go_on_and_draw_the_same(iteration, model, whole, tmp_path):
     stored = {"out": tmp_path, "callback": kill_at(iteration, 1), "flush_every": 0.0}
@@ -89,7 +85,6 @@ def test_killed_runs_go_on_and_draw_the_same(iteration, model, whole, tmp_path):
     assert_same_run(resumed(tmp_path, model), whole)
 
 
-@pytest.mark.slow
 def test_future_values_are_drawn_where_observations_are_missing():
     """Beyond the observations a stationary series returns to its own distribution."""
     y = np.concatenate([np.full(20, 2.0), np.full(20, np.nan)])
