@@ -51,6 +51,9 @@ class Normal:
     def derivatives(self, f):
         return self.gradient(f), self.curvature(f)
 
+    def tilted_moments(self, mean, variance, near=None):
+        """Return None: moments are not known."""
+
     fisher_information = curvature
 
 
@@ -77,6 +80,9 @@ class StudentT:
         square = self._square(f)
         numerator = (self.freedom + 1.0) * (self.freedom - square)
         return numerator / np.square(self.freedom + square) / self.scale**2
+
+    def tilted_moments(self, mean, variance, near=None):
+        """Return None: moments are not known."""
 
     def derivatives(self, f):
         return self.gradient(f), self.curvature(f)

@@ -16,7 +16,8 @@ import numpy as np
 
 from pmgp.core.approximations.families import family_of
 from pmgp.core.approximations.gradients import EvidenceGradient
-from pmgp.core.gaussians import SMALLEST_PRECISION, Posterior, Prior
+from pmgp.core.approximations.terms_alone import approximation_by_terms
+from pmgp.core.gaussians import SMALLEST_PRECISION, ConditionedPrior, Posterior, Prior
 from pmgp.core.likelihoods.base import Likelihood
 from pmgp.core.numerics.arrays import check_tolerance, check_whole
 from pmgp.core.numerics.compiled.outcomes import INDEFINITE
@@ -51,7 +52,8 @@ class Laplace:
         of the sites, it must fall below fifty times this, which matters where f is measured in large units. The
         remaining error is of the order of the square of the last change.
     max_iterations : int
-        Largest number of Newton steps. If it is reached, the last iterate is used: the chain stays exact.
+        Largest number of Newton steps. If it is reached, or the likelihood has no curvature, the result of expectation
+        propagation is returned, marked as not converged.
     sweeps : int
         Sweeps of moment matching in :meth:`refine`, before importance samples are drawn; 0 for plain Laplace.
 
@@ -98,14 +100,41 @@ class Laplace:
         conditioned = prior.conditioning()
         settings = self.tolerance, SMALLEST_PRECISION, self.max_iterations, MAX_HALVINGS
         reached = conditioned.newton(likelihood, start, settings)
-        if reached is None:
+        if reached is None or reached.iterations >= self.max_iterations:
             return self.search(prior, likelihood, start)
         if reached.status == INDEFINITE:
             return None
         return conditioned.approximation(reached.log_evidence, reached.iterations)
 
     def search(self, prior: Prior, likelihood: Likelihood, start: np.ndarray | None = None) -> Posterior | None:
-        """Do the same as :meth:`fit` step by step, for any likelihood and without kernels to compile."""
+        """Do the same as :meth:`fit` step by step, for any likelihood and without kernels to compile.
+
+        Where Newton's method ends nowhere, it begins again at an approximation that needs no curvature. Where this does
+        not help, as at a kink, there is no Laplace's approximation: expectation propagation's is returned, marked as
+        not converged.
+        """
+        found = self._climb(prior, likelihood, start)
+        if found is not None and found.converged:
+            return found
+        made = found.iterations if found is not None else 0
+        instead = approximation_by_terms(prior, likelihood, made)
+        if instead is None:
+            at_kink = 0 < made < self.max_iterations
+            return self._climb(prior, likelihood, start, made, past_kinks=True) if at_kink else found
+        again = self._climb(prior, likelihood, instead.mean, instead.iterations)
+        if again is not None and again.converged:
+            return again
+        matched = family_of(prior).propagated(instead, likelihood, self.tolerance, self.max_iterations)
+        q = matched if isinstance(matched, Posterior) else instead
+        return q.conditioned().approximation(q.log_evidence, q.iterations, converged=False)
+
+    def _climb(
+        self, prior: Prior, likelihood: Likelihood, start: np.ndarray | None, made: int = 0, past_kinks: bool = False
+    ) -> Posterior | None:
+        """Return q where Newton's method ends, marked if that is no mode; None where B is indefinite.
+
+        `made`: number of earlier iterations, to which those made here are added.
+        """
         m = prior.mean
         conditioned = prior.conditioning()
         origin = Iterate(m, np.zeros_like(m), float(likelihood.log_likelihood(m)))
@@ -124,11 +153,14 @@ class Laplace:
             # Where f is small in its units and well determined, a small change may be many deviations.
             short = change.dot(change) < self.tolerance * size
             short = short and conditioned.information(change) < largest_step(self.tolerance) * size
-            if short or steps >= self.max_iterations:
+            lost = steps >= self.max_iterations or not (past_kinks or _has_curvature(conditioned, current.f))
+            if short or lost:
                 break
             current = reached if not trusted else damped(likelihood, m, current, reached)
             trusted = True
-        return conditioned.approximation(reached.objective - 0.5 * conditioned.log_determinant, steps)
+        return conditioned.approximation(
+            reached.objective - 0.5 * conditioned.log_determinant, made + steps, bool(short)
+        )
 
     def refine(self, approximation: Posterior, likelihood: Likelihood) -> Posterior | None:
         """Match the mean and the variances of q to those of the posterior, for importance sampling.
@@ -141,9 +173,21 @@ class Laplace:
         """Return the mean of q, which is the mode: an (n,) array."""
         return approximation.mean
 
-    def evidence_gradient(self, approximation: Posterior, likelihood: Likelihood) -> EvidenceGradient:
-        """Return the gradient of the log-evidence, as exact as the mode is."""
-        return family_of(approximation.prior).laplace_gradient(approximation, likelihood)
+    def evidence_gradient(self, approximation: Posterior, likelihood: Likelihood) -> EvidenceGradient | None:
+        """Return the gradient of the log-evidence, as exact as the mode is; None where K is indefinite."""
+        family = family_of(approximation.prior)
+        if approximation.converged or approximation.prior.vectors > 1:
+            return family.laplace_gradient(approximation, likelihood)
+        return family.matched_gradient(approximation, likelihood)
+
+
+def _has_curvature(conditioned: ConditionedPrior, f: np.ndarray) -> bool:
+    """Whether each term that draws f far from f, in deviations of the prior, also has a curvature there."""
+    if conditioned.prior.vectors > 1:
+        return True
+    gradient = conditioned.linear - conditioned.precision * f
+    drawn = np.square(gradient) * conditioned.prior.variance > 1.0
+    return not np.any(drawn & (conditioned.precision <= conditioned.precisions[0]))
 
 
 def largest_step(tolerance: float) -> float:

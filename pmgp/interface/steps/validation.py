@@ -124,9 +124,10 @@ def indefinite_proposals(count: int, draws: int) -> str:
 
 
 def unconverged_proposals(count: int, draws: int) -> str:
-    """Return a warning that expectation propagation failed at some proposals, with advice."""
+    """Return a warning that no approximation of the kind asked for was found at some proposals, with advice."""
     return (
-        f"at {count} of {draws} proposals expectation propagation did not converge, and Laplace's approximation stood "
-        'in for it: the chain is still exact; idata.sample_stats["converged"] says when. If they are many, give '
-        'approximation=pmgp.approximations.ExpectationPropagation(max_sweeps=200) or "laplace"'
+        f"at {count} of {draws} proposals the approximation did not converge, and another one stood in for it: the "
+        'chain is still exact, but may stick; idata.sample_stats["converged"] says when. If they are many, give '
+        'approximation=pmgp.approximations.ExpectationPropagation(max_sweeps=200), or "laplace" if the likelihood is '
+        "smooth"
     )

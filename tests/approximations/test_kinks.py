@@ -1,0 +1,126 @@
+"""Likelihoods that Newton's method cannot climb: with a kink, or so steep that a step is a small part of the way."""
+
+from __future__ import annotations
+
+import numpy as np
+import pymc as pm
+import pytest
+from scipy.stats import gumbel_r, laplace, laplace_asymmetric, norm
+
+import pmgp
+from pmgp.core.approximations import ExpectationPropagation, Laplace
+from pmgp.interface.model.points import value_point
+from pmgp.interface.model.taking_apart import take_apart
+
+GROUPS, EACH = 20, 5
+GROUP = np.repeat(np.arange(GROUPS), EACH)
+TAU = 2.0
+# An asymmetric density whose tails differ by a factor of four: a regression for the quantile at 0.2.
+SKEWED = 0.5
+
+
+def observations(noise, density, rng):
+    return (TAU * rng.standard_normal(GROUPS))[GROUP] + noise * density.rvs(size=GROUPS * EACH, random_state=rng)
+
+
+DENSITIES = {
+    "laplace": (laplace(), lambda mu, b, y: pm.Laplace("y", mu, b, observed=y)),
+    "quantile": (
+        laplace_asymmetric(SKEWED),
+        lambda mu, b, y: pm.AsymmetricLaplace("y", kappa=SKEWED, mu=mu, b=1.0 / b, observed=y),
+    ),
+    "gumbel": (gumbel_r(), lambda mu, b, y: pm.Gumbel("y", mu, b, observed=y)),
+}
+CASES = [("laplace", 0.2), ("laplace", 0.05), ("laplace", 1e-3), ("quantile", 0.1), ("gumbel", 0.5), ("gumbel", 0.02)]
+
+
+def groups(name, noise, y):
+    _, observed = DENSITIES[name]
+    with pm.Model() as model:
+        tau = pm.HalfNormal("tau", 2.0)
+        observed(pm.Normal("u", 0.0, tau, shape=GROUPS)[GROUP], noise, y)
+    return model
+
+
+def truth(density, noise, y, tau=TAU, nodes=40_001):
+    """Log p(y|tau): a product over groups of integrals, on a grid about the observations of each."""
+    total = 0.0
+    for mine in y.reshape(GROUPS, EACH):
+        u = np.linspace(mine.min() - 40.0 * noise, mine.max() + 40.0 * noise, nodes)
+        logs = norm.logpdf(u, 0.0, tau) + density.logpdf((mine[:, None] - u) / noise).sum(axis=0)
+        total += np.log(np.exp(logs - logs.max()).sum() * (u[1] - u[0])) + logs.max()
+    return total - len(y) * np.log(noise)
+
+
+@pytest.fixture(params=CASES, ids=str)
+def case(request):
+    name, noise = request.param
+    density, _ = DENSITIES[name]
+    y = observations(noise, density, np.random.default_rng(1))
+    return name, groups(name, noise, y), truth(density, noise, y)
+
+
+def parts_of(model):
+    parts = take_apart(model)
+    theta = parts.ravel(value_point(model, {"tau": TAU}))
+    return parts.prior(theta), parts.likelihood(theta)
+
+
+def test_expectation_propagation_has_nearly_the_evidence(case):
+    name, model, expected = case
+    q = ExpectationPropagation().fit(*parts_of(model))
+    assert q.converged
+    assert q.iterations < 10 or name == "gumbel"
+    assert q.log_evidence == pytest.approx(expected, abs=0.25)
+
+
+def test_laplaces_method_says_where_there_is_no_curvature(case):
+    name, model, expected = case
+    q = Laplace().fit(*parts_of(model))
+    assert q.converged == (name == "gumbel")
+    assert q.log_evidence == pytest.approx(expected, abs=3.0)
+
+
+def test_laplaces_maximum_is_then_that_of_expectation_propagation():
+    y = observations(0.1, DENSITIES["laplace"][0], np.random.default_rng(1))
+    model = groups("laplace", 0.1, y)
+    points = [pmgp.find_map(model, approximation=name).point["tau"] for name in ("laplace", "ep")]
+    assert points[0] == pytest.approx(points[1], rel=1e-3)
+
+
+@pytest.mark.parametrize("approximation", ["ep", "laplace"])
+def test_estimates_are_those_of_the_integrals(case, approximation):
+    _, model, expected = case
+    found = pmgp.marginal.log_likelihood(model, {"tau": TAU}, approximation=approximation, random_seed=2)
+    assert abs(found.value - expected) < 4.0 * found.standard_error + 0.01
+    assert found.standard_error < 0.1
+
+
+def test_newtons_method_alone_is_rejected(monkeypatch):
+    """It was off by tens of thousands of nats, with a standard error of one."""
+    monkeypatch.setattr("pmgp.core.approximations.laplace.approximation_by_terms", lambda *_: None)
+    monkeypatch.setattr("pmgp.core.approximations.expectation_propagation.approximation_by_terms", lambda *_: None)
+    density, _ = DENSITIES["laplace"]
+    y = observations(0.05, density, np.random.default_rng(1))
+    model = groups("laplace", 0.05, y)
+    found = pmgp.marginal.log_likelihood(model, {"tau": TAU}, random_seed=2)
+    assert abs(found.value - truth(density, 0.05, y)) > 1000.0
+
+
+def test_the_chain_has_the_posterior_of_the_integrals():
+    density, observed = DENSITIES["laplace"]
+    y = observations(0.1, density, np.random.default_rng(3))
+    with pm.Model() as model:
+        tau, noise = pm.LogNormal("tau", 0.7, 0.5), pm.LogNormal("noise", -2.0, 0.7)
+        observed(pm.Normal("u", 0.0, tau, shape=GROUPS)[GROUP], noise, y)
+    idata = pmgp.sample(model, draws=1500, tune=500, chains=2, random_seed=4, progressbar=False)
+    logs = np.log([idata["posterior"][name].to_numpy() for name in ("tau", "noise")])
+    grid = np.linspace(-0.3, 1.7, 21), np.linspace(-3.0, -1.6, 21)
+    prior = norm.logpdf(grid[0], 0.7, 0.5)[:, None] + norm.logpdf(grid[1], -2.0, 0.7)
+    evidence = [[truth(density, np.exp(b), y, np.exp(a), 2001) for b in grid[1]] for a in grid[0]]
+    weights = np.exp(prior + evidence - np.max(prior + evidence))
+    for values, nodes, mass in zip(logs, grid, (weights.sum(axis=1), weights.sum(axis=0)), strict=True):
+        mean = np.average(nodes, weights=mass)
+        deviation = np.sqrt(np.average(np.square(nodes - mean), weights=mass))
+        assert values.mean() == pytest.approx(mean, abs=0.2 * deviation)
+        assert values.std() == pytest.approx(deviation, rel=0.2)
