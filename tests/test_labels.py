@@ -85,7 +85,8 @@ def test_the_trace_of_a_maximum_has_the_labels_of_the_model(labels):
     assert found.trace["posterior"]["effect"].dims == ("chain", "draw", "school")
     predicted = pmgp.predict(found.trace, model=model, **QUIETLY)
     assert_allclose(predicted["mean"], 10.0 * group, atol=0.01)
-    assert_allclose(predicted["latent_variance"], 0.0, atol=1e-12)
+    # Five observations of each, and a prior that is much wider.
+    assert_allclose(predicted["latent_variance"], 0.1**2 / 5.0, rtol=0.3)
 
 
 def classifier(X, y, labels):

@@ -8,6 +8,8 @@ import numpy as np
 import pymc as pm
 import pytest
 from numpy.testing import assert_allclose
+from sklearn.gaussian_process import GaussianProcessClassifier
+from sklearn.gaussian_process.kernels import RBF, ConstantKernel
 
 import pmgp
 from pmgp.core.approximations import TIGHT
@@ -165,6 +167,40 @@ def test_several_latent_vectors_have_a_maximum(build, name, shapes, binary_data)
 def objective_variables(model: pm.Model) -> list:
     """The hyper-parameters."""
     return [variable for variable in model.free_RVs if variable.name not in ("f", "g")]
+
+
+def logistic(X, y) -> pm.Model:
+    with pm.Model() as model:
+        lengthscale, scale = pm.HalfNormal("lengthscale", 3.0), pm.HalfNormal("scale", 5.0)
+        gp = pm.gp.Latent(cov_func=scale**2 * pm.gp.cov.ExpQuad(2, ls=lengthscale))
+        pmgp.BernoulliLogit("y", gp.prior("f", X=X, reparameterize=False), observed=y)
+    return model
+
+
+def test_predictions_at_the_maximum_know_how_uncertain_f_is(binary_data):
+    """They are scikit-learn's, which has Laplace's approximation too."""
+    X, y = binary_data
+    model = logistic(X, y)
+    found = pmgp.find_map(model, approximation="laplace", prior=False)
+    new = np.array([[0.0, 4.0], [3.0, 3.0], [-3.0, -3.0], [0.5, 0.5], [-0.2, 0.0]])
+    kernel = ConstantKernel(found.point["scale"] ** 2, "fixed") * RBF(found.point["lengthscale"], "fixed")
+    expected = GaussianProcessClassifier(kernel, optimizer=None).fit(X, y).predict_proba(new)[:, 1]
+    predicted = pmgp.predict(found.trace, new, model=model, progressbar=False)
+    assert_allclose(predicted["probability"], expected, atol=0.04)
+    # A twin that takes f to be its mean.
+    certain = pmgp.predict(found.trace.map_over_datasets(at_its_mean), new, model=model, progressbar=False)
+    assert np.abs(certain["probability"] - expected).max() > 0.15
+
+
+def at_its_mean(draws):
+    return draws.assign(f=draws["f"].mean("draw").broadcast_like(draws["f"])) if "f" in draws else draws
+
+
+def test_draws_at_the_maximum_have_the_moments_of_q(probit_model, found_by):
+    found = found_by("ep")
+    f = found.trace["posterior"]["f"].to_numpy()[0]
+    assert_allclose(f.mean(axis=0), found.approximation.mean, atol=1e-8)
+    assert_allclose(f.var(axis=0), found.approximation.variance, rtol=0.25)
 
 
 def test_a_start_without_evidence_is_refused(probit_model):

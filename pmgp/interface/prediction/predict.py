@@ -39,9 +39,9 @@ def predict(
     Parameters
     ----------
     idata : xarray.DataTree
-        Result of `pymc.sample`, with f and the hyper-parameters in its posterior group. For multivariate normal
-        observations, such as those of `pymc.gp.Marginal`, the hyper-parameters are enough, as in the results of
-        :func:`pmgp.importance`, or a draw at the maximum, ``pmgp.find_map(model).trace``.
+        Result of `pymc.sample`, with f and the hyper-parameters in its posterior group, or the draws of f at the
+        maximum, ``pmgp.find_map(model).trace``. For multivariate normal observations, such as those of
+        `pymc.gp.Marginal`, the hyper-parameters are enough, as in the results of :func:`pmgp.importance`.
     Xnew : (m, d) array, optional
         New inputs, on the scale of the inputs that the model was built with. If these are a function of a `pymc.Data`,
         that is the scale of the data, but for a process in time the scale of its times. For the latter, a vector is
