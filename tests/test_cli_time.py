@@ -149,12 +149,35 @@ def test_labels_run_in_time_too(csv, label):
     assert isinstance(parts.prior(parts.initial_theta), PrecisionPrior)
 
 
+def test_counts_with_exposures_have_the_trend_of_their_rate(tmp_path):
+    rng = np.random.default_rng(4)
+    day, hours = np.arange(DAYS), rng.choice([1.0, 20.0], DAYS)
+    rate = np.exp(1.0 + np.sin(day / 8.0))
+    columns = {"day": day, "hours": hours, "calls": rng.poisson(hours * rate)}
+    pd.DataFrame(columns).to_csv(tmp_path / "calls.csv", index=False)
+    result = invoke(
+        *("run", tmp_path / "calls.csv", "--time", "day", "--label", "calls", "--likelihood", "poisson"),
+        *("--exposure", "hours", "--horizon", 3, "--test-fraction", 0.2, "--draws", 300, "--tune", 100),
+        *("--chains", 1, "--cores", 1, "--out", tmp_path / "run"),
+    )
+    assert result.exit_code == 0, result.output
+    trend = pd.read_csv(tmp_path / "run" / "trend.csv")
+    assert "count_low" not in trend
+    past = trend[trend["time"] < 48]
+    truth = np.exp(1.0 + np.sin(past["time"] / 8.0))
+    assert ((past["low"] < truth) & (truth < past["high"])).mean() > 0.75
+    # A twin for which each day has the mean exposure: counts and not rates.
+    assert np.abs(np.log(past["median"] / truth)).mean() < 0.2 < np.log(hours.mean())
+    test = pd.read_csv(tmp_path / "run" / "predictions.csv")
+    np.testing.assert_array_equal(test["exposure"], hours[test["row"]])
+    assert np.corrcoef(test["mean"], test["exposure"])[0, 1] > 0.7
+
+
 REFUSED = {
     "rbf": ({"kernel": "rbf"}, "--time takes --kernel matern32 or matern52, not rbf"),
     "classes": ({"likelihood": "multinomial"}, "--time is for --likelihood probit, logit, poisson and ordinal"),
     "sparse": ({"sparse": 20}, "--sparse does not go with --time"),
     "features": ({"features": ("other",)}, "--features does not go with --time: time is the only feature"),
-    "exposure": ({"exposure": "other"}, "--exposure does not go with --time: build the model in Python, with"),
     "horizon": ({"horizon": -1}, "--horizon must be a number of further times"),
     "no time": ({"time": None, "horizon": 3}, "--horizon is for a column of times"),
 }

@@ -235,8 +235,9 @@ def run(
     than 4000 training points they are set to their maximum.
 
     With --time the process runs in time: bands over time, and a forecast
-    (--horizon), in trend.csv and in the report. It is exact however many points
-    there are, and takes time in proportion to them.
+    (--horizon), in trend.csv and in the report; with --exposure they are those of
+    the rate. It is exact however many points there are, and takes time in
+    proportion to them.
 
     With --predict the rows of another file, which need no label, are predicted
     too, in new_predictions.csv. --test-fraction 0 learns from all points first.

@@ -135,10 +135,6 @@ class Settings:
         reasons = {
             "--features": (self.features, "time is the only feature"),
             "--sparse": (self.sparse, "a process in time is exact for any number of points"),
-            "--exposure": (
-                self.exposure,
-                "build the model in Python, with pmgp.models.count_regression(..., exposure=..., in_time=True)",
-            ),
         }
         for option, (given, reason) in reasons.items():
             if given:

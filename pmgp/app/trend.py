@@ -41,8 +41,9 @@ def trend(problem: Problem, idata: xr.DataTree) -> pd.DataFrame | None:
 
     There is one row for each time: ``time``, ``low``, ``median``, ``high`` (5, 50 and 95%), ``forecast``, which says
     whether it is after the last observation, for counts ``count_low`` and ``count_high``, and ``date`` if times are
-    days since a date. The value of an ordered category is its place, 0 for the lowest. Up to 1,000 draws of the
-    posterior are used, in O(n).
+    days since a date. The value of an ordered category is its place, 0 for the lowest. With exposures the expected
+    count is that of a unit of exposure, and there is no interval of counts, for nobody knows the exposures at these
+    times. Up to 1,000 draws of the posterior are used, in O(n).
     """
     if problem.settings.time is None:
         return None
@@ -53,11 +54,13 @@ def trend(problem: Problem, idata: xr.DataTree) -> pd.DataFrame | None:
     seen = problem.train.X[:, 0]
     later = forecast_times(problem)
     times = np.concatenate([np.linspace(seen.min(), seen.max(), TIMES), later])
+    exposed = problem.settings.exposure is not None
     drawn = pmgp.sample_predictions(
         idata,
         problem.standardizer.transform(times[:, None]),
         model=problem.model,
         joint=False,
+        at={"exposure": 1.0} if exposed else None,
         random_seed=problem.settings.seed,
         progressbar=False,
     )["predictions"]
@@ -65,7 +68,7 @@ def trend(problem: Problem, idata: xr.DataTree) -> pd.DataFrame | None:
     expected = RESPONSES[problem.settings.likelihood](drawn["f"], idata["posterior"].to_dataset())
     low, median, high = expected.quantile(LEVELS, dim=across).to_numpy()
     columns = {"time": times, "low": low, "median": median, "high": high, "forecast": np.arange(len(times)) >= TIMES}
-    if problem.settings.likelihood == "poisson":
+    if problem.settings.likelihood == "poisson" and not exposed:
         # The ends of an interval of counts are counts.
         counts = drawn["y"].quantile([LEVELS[0], LEVELS[-1]], dim=across, method="inverted_cdf").to_numpy().astype(int)
         columns |= {"count_low": counts[0], "count_high": counts[1]}

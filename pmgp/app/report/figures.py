@@ -5,6 +5,9 @@ from __future__ import annotations
 from collections.abc import Callable, Iterator
 from typing import TYPE_CHECKING, Any
 
+import numpy as np
+from numpy.typing import NDArray
+
 from pmgp import plots
 from pmgp.app.tasks import Picture
 from pmgp.diagnostics import MIN_DRAWS
@@ -68,12 +71,11 @@ def _trend(outcome: Outcome) -> Picture:
     problem, table = outcome.problem, outcome.trend
     train, test, classes = problem.train, problem.test, problem.dataset.classes
     assert table is not None
-    assert train.y is not None
-    assert test.y is not None
-    observations, left_out = (train.X[:, 0], train.y), (test.X[:, 0], test.y)
-    label = problem.dataset.label
+    observations, left_out = ((part.X[:, 0], _in_units(part)) for part in (train, test))
+    label, unit = problem.dataset.label, problem.settings.exposure
     ordered = (classes or ()) if problem.task.kind == "ordered" else ()
-    wide = "" if classes else " The pale band is where nine in ten counts lie."
+    wide = "" if "count_low" not in table else " The pale band is where nine in ten counts lie."
+    named = label if unit is None else f"{label} per unit of {unit}"
     return Picture(
         "trend",
         "Trend and forecast",
@@ -84,10 +86,16 @@ def _trend(outcome: Outcome) -> Picture:
             observations,
             left_out,
             _time_axis(problem.dataset),
-            f"expected {label}" if ordered or not classes else f"probability of {classes[1]}",
+            f"expected {named}" if ordered or not classes else f"probability of {classes[1]}",
             ordered,
         ),
     )
+
+
+def _in_units(part: Dataset) -> NDArray[np.float64]:
+    """Return the observations, counts per unit of exposure if there are exposures."""
+    assert part.y is not None
+    return part.y if part.exposure is None else part.y / part.exposure
 
 
 def _time_axis(dataset: Dataset) -> str:
