@@ -57,6 +57,17 @@ def test_the_standard_error_is_that_of_repeated_runs(known):
     assert 0.4 < np.mean([run.standard_error for run in runs]) / spread < 2.2
 
 
+def test_an_error_that_cannot_be_trusted_is_said():
+    """Draws from the prior hardly ever explain ten sharp observations."""
+    with pm.Model() as model:
+        f = pm.Normal("f", 0.0, pm.HalfNormal("scale"), shape=10)
+        pm.Normal("y", f, 0.1, observed=np.linspace(-1.0, 1.0, 10))
+    from_prior = pmgp.estimators.AnnealedImportanceSampling("prior", np.array([0.0, 1.0]), 4)
+    with pytest.warns(UserWarning, match=r"its standard error of \d\.\d+ cannot be trusted. Give more draws"):
+        found = pmgp.marginal.log_likelihood(model, {"scale": 1.0}, estimator=from_prior, random_seed=1)
+    assert found.value < -20.0 < pmgp.marginal.log_likelihood(model, {"scale": 1.0}, random_seed=1).value
+
+
 def test_the_approximations_own_evidence_has_no_spread(known):
     model, truth = known
     found = pmgp.marginal.log_likelihood(model, {"scale": 1.0}, estimator="none", compile_kwargs=FAST)

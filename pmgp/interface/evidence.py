@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import warnings
 from typing import Any, NamedTuple
 
 import numpy as np
@@ -18,6 +19,8 @@ from pmgp.interface.model.taking_apart import take_apart
 from pmgp.interface.steps.chosen import approximation_for, named_estimator
 from pmgp.interface.steps.starts import unusable_start
 
+LARGEST_ERROR = 0.5
+
 
 class LogLikelihood(NamedTuple):
     """An estimate of log p(y|theta).
@@ -27,7 +30,8 @@ class LogLikelihood(NamedTuple):
     value : float
         Log of the mean of the estimates of p(y|theta).
     standard_error : float
-        Standard error of `value`, from the spread of the estimates. It is reliable only if it is far below one.
+        Standard error of `value`, from the spread of the estimates. It is reliable only if it is far below one; there
+        is a warning if it exceeds a half.
     estimates : (repeats,) array
         Logs of the individual, unbiased estimates.
     """
@@ -133,4 +137,13 @@ def _summary(logs: np.ndarray) -> LogLikelihood:
         return LogLikelihood(value, np.inf, logs)
     relative = np.exp(logs - value)
     # The delta method: the relative error of the mean is the error of its log.
-    return LogLikelihood(value, float(relative.std(ddof=1) / np.sqrt(len(logs))), logs)
+    error = float(relative.std(ddof=1) / np.sqrt(len(logs)))
+    if error > LARGEST_ERROR:
+        warnings.warn(
+            f"the estimates of log p(y|theta) range from {logs.min():.1f} to {logs.max():.1f}, and their log mean of "
+            f"{value:.1f} may be far too low: its standard error of {error:.2f} cannot be trusted. Give more draws, "
+            "for example estimator=pmgp.estimators.ImportanceSampling(draws=4096)",
+            UserWarning,
+            stacklevel=3,
+        )
+    return LogLikelihood(value, error, logs)

@@ -5,7 +5,6 @@ from __future__ import annotations
 from collections.abc import Callable, Iterator
 from typing import TYPE_CHECKING, Any
 
-import numpy as np
 from numpy.typing import NDArray
 
 from pmgp import plots
@@ -92,7 +91,7 @@ def _trend(outcome: Outcome) -> Picture:
     )
 
 
-def _in_units(part: Dataset) -> NDArray[np.float64]:
+def _in_units(part: Dataset) -> NDArray[Any]:
     """Return the observations, counts per unit of exposure if there are exposures."""
     assert part.y is not None
     return part.y if part.exposure is None else part.y / part.exposure
