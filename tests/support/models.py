@@ -162,6 +162,10 @@ LIKELIHOODS: dict[str, Callable[[], pm.Model]] = {
         lambda f: pm.Normal("y", mu=f, sigma=pm.HalfNormal("noise", 1), observed=REALS)
     ),
     "`pm.StudentT`": observed(lambda f: pm.StudentT("y", nu=4, mu=f, sigma=0.5, observed=REALS)),
+    "`pm.Laplace`, free scale": observed(lambda f: pm.Laplace("y", f, pm.HalfNormal("noise", 1), observed=REALS)),
+    "`pm.AsymmetricLaplace`, for quantiles": observed(
+        lambda f: pm.AsymmetricLaplace("y", mu=f, b=2.0, q=0.2, observed=REALS)
+    ),
     "`pm.OrderedProbit`": observed(
         lambda f: pm.OrderedProbit("y", eta=f, cutpoints=thresholds(), compute_p=False, observed=CATEGORIES)
     ),
