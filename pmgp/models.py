@@ -17,8 +17,8 @@ import pytensor.tensor as pt
 from numpy.typing import ArrayLike, NDArray
 from scipy.stats import gamma
 
-from pmgp.core.likelihoods.checks import check_counts, check_positive
-from pmgp.core.numerics.arrays import numbers, refuse_dates, refuse_masked, without_na
+from pmgp.core.likelihoods.checks import binary_recoding, check_counts, check_positive, recoding
+from pmgp.core.numerics.arrays import is_missing, numbers, refuse_dates, refuse_masked, without_na
 from pmgp.interface.distributions import (
     BernoulliLogit,
     BernoulliProbit,
@@ -111,7 +111,7 @@ def classifier(
     ['lengthscale', 'variance', 'f']
     """
     X, feature_names = _inputs(X, feature_names)
-    y = _labels(y, len(X), 2)
+    y = _labels(y, len(X))
     distribution = _choose(_DISTRIBUTIONS, likelihood, "likelihood")
     with pm.Model(coords=_coords(X, feature_names)) as model:
         correlation = _correlation(kernel, X.shape[1], in_time)
@@ -168,7 +168,7 @@ def multiclass_classifier(
     """
     _check_names(classes, "classes")
     X, feature_names = _inputs(X, feature_names)
-    y = _labels(y, len(X), len(classes))
+    y = _categories(y, len(X), classes, "classes")
     with pm.Model(coords=_coords(X, feature_names) | {"class": list(classes)}) as model:
         correlation = _correlation(kernel, X.shape[1])
         variance = pm.Gamma("variance", alpha=1.1, beta=0.1)
@@ -300,7 +300,7 @@ def ordinal_regression(
     """
     _check_names(categories, "categories")
     X, feature_names = _inputs(X, feature_names)
-    y = _labels(y, len(X), len(categories))
+    y = _categories(y, len(X), categories, "categories")
     order = {"category": list(categories), "cutpoint": [f"{low} | {high}" for low, high in pairwise(categories)]}
     with pm.Model(coords=_coords(X, feature_names) | order) as model:
         correlation = _correlation(kernel, X.shape[1], in_time)
@@ -485,14 +485,32 @@ def _check_names(names: Sequence[str], what: str) -> None:
         raise ValueError(f"there must be three different {what} or more, not {list(names)}")
 
 
-def _labels(y: ArrayLike, n: int, categories: int) -> NDArray[np.int64]:
+def _labels(y: ArrayLike, n: int) -> NDArray[np.int64]:
+    """Return labels of two classes, 0 and 1."""
     y = _observations(y, n, "label")
-    wrong = np.setdiff1d(np.ma.compressed(y), np.arange(categories))
-    if wrong.size:
-        last = categories - 1
-        allowed = "0 or 1" if categories == 2 else f"0, ..., {last}"
-        raise ValueError(f"labels must be {allowed}, but y contains {wrong[0]}")
+    wrong = _others(y, 2)
+    if wrong:
+        raise ValueError(f"labels must be 0 or 1, but y contains {wrong[0]!r}; {binary_recoding(y)}")
     return _whole_numbers(y)
+
+
+def _categories(y: ArrayLike, n: int, names: Sequence[str], what: str) -> NDArray[np.int64]:
+    """Return labels 0, 1, ... of classes or ordered categories that have names."""
+    y = _observations(y, n, "label")
+    wrong = _others(y, len(names))
+    if wrong:
+        # Numbers in sorted order would give the names of some classes to others.
+        named = what if set(np.ma.compressed(y)) <= set(names) else ""
+        order = named or ("[LOWEST, ..., HIGHEST]" if what == "categories" else "")
+        advice = recoding(y, len(names), order)
+        raise ValueError(f"labels must be 0, ..., {len(names) - 1}, but y contains {wrong[0]!r}; {advice}")
+    return _whole_numbers(y)
+
+
+def _others(y: NDArray[Any], number: int) -> list[Any]:
+    """Return the labels that are not among 0, ..., number - 1."""
+    present = np.ma.compressed(y)
+    return present[~np.isin(present, np.arange(number))].tolist()
 
 
 def _whole_numbers(y: NDArray[Any]) -> NDArray[np.int64]:
@@ -508,8 +526,9 @@ def _observations(values: ArrayLike, n: int, what: str) -> NDArray[Any]:
     if found.dtype.kind == "O":
         with suppress(TypeError, ValueError):
             found = found.astype(float)
-    if found.dtype.kind == "f" and np.isnan(found).any():
-        found = np.ma.masked_array(found, np.isnan(found) | np.ma.getmaskarray(found))
+    missing = is_missing(np.ma.getdata(found))
+    if missing.any():
+        found = np.ma.masked_array(found, missing | np.ma.getmaskarray(found))
     if np.ma.getmaskarray(found).all():
         raise ValueError(f"all {n} {what}s are missing")
     return found

@@ -1,3 +1,5 @@
+import re
+
 import arviz as az
 import numpy as np
 import pandas as pd
@@ -350,6 +352,34 @@ def test_a_class_may_have_no_observation(data):
 def test_bad_classes_are_refused(data, change, message):
     with pytest.raises(ValueError, match=message):
         multiclass_classifier(**({"X": data[0], "y": GRADES, "classes": NAMES} | change))
+
+
+NAMED = np.array(["medium", "low", "high", "low", "low", "high", "medium", "low"])
+RECODED = {
+    "two": (classifier, (), 7 - 3 * (NAMED == "low"), NAMED != "low"),
+    "two with names": (classifier, (), np.where(NAMED == "low", "no", "yes"), NAMED != "low"),
+    "from 1": (multiclass_classifier, (NAMES,), GRADES + 1, GRADES),
+    "names of classes": (multiclass_classifier, (NAMES,), NAMED, [NAMES.index(name) for name in NAMED]),
+    "others": (multiclass_classifier, (NAMES,), 10 * GRADES, GRADES),
+    "names of categories": (ordinal_regression, (NAMES,), NAMED, [NAMES.index(name) for name in NAMED]),
+    "ordered": (ordinal_regression, (NAMES,), np.char.upper(NAMED), [NAMES.index(name) for name in NAMED]),
+}
+
+
+@pytest.mark.parametrize("missing", [False, True])
+@pytest.mark.parametrize(("build", "names", "labels", "expected"), RECODED.values(), ids=RECODED)
+def test_the_advice_on_other_labels_keeps_classes_and_missing_ones_apart(data, build, names, labels, expected, missing):
+    """The names of classes are not in alphabetical order, in which np.unique would number them."""
+    labels, expected = labels.astype(object), np.ma.masked_array(expected, np.zeros(N))
+    if missing:
+        labels[3], expected[3] = None, np.ma.masked
+    with pytest.raises(ValueError, match=r"but y contains .*; recode them") as refused:
+        build(data[0], labels, *names)
+    code = re.search(r"for example (.*?)(, which|$)", str(refused.value)).group(1)
+    code = code.replace("[LOWEST, ..., HIGHEST]", "['LOW', 'MEDIUM', 'HIGH']")
+    found = eval(code, {"np": np, "pd": pd, "y": pd.Series(labels.tolist()), "classes": NAMES, "categories": NAMES})
+    assert np.ma.masked_invalid(np.ma.masked_array(found, dtype=float)).tolist() == expected.tolist()
+    assert "y" in build(data[0], found, *names).named_vars
 
 
 # Measurements.

@@ -152,7 +152,7 @@ def test_nodes_are_always_the_same():
         ([0, 1, -1], None, "found -1; recode them"),
         ([0.5, 1.0], None, "found 0.5; recode them"),
         ([0.0, np.nan], 2, "found nan"),
-        (["a", "b"], None, "found a, b; recode them, for example np.unique(y, return_inverse=True)[1]"),
+        (["a", "b"], None, "found 'a', 'b'; recode them, for example np.unique(y, return_inverse=True)[1]"),
         ([0, 0, 0], None, "there must be at least 2 classes, not 1"),
         ([0, 0], 1, "there must be at least 2 classes, not 1"),
         ([[1], [2]], None, "there must be at least 2 classes, not 1"),

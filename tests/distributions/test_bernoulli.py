@@ -2,7 +2,10 @@
 
 from __future__ import annotations
 
+import re
+
 import numpy as np
+import pandas as pd
 import pymc as pm
 import pytensor
 import pytensor.tensor as pt
@@ -135,6 +138,30 @@ def test_posterior_predictive(name):
 def test_labels_outside_the_support_are_named(name, labels, named):
     with pm.Model(), pytest.raises(ValueError, match=f"must be 0 or 1, found {named}"):
         distribution(name)("y", np.zeros(2), observed=np.array(labels))
+
+
+RECODED = (
+    ([1, 2, 1, 2], [0, 1, 0, 1], "makes 1 label 0 and 2 label 1"),
+    ([-1, 1, 1, -1], [0, 1, 1, 0], "makes -1 label 0 and 1 label 1"),
+    (["f", "m", "m", "f"], [0, 1, 1, 0], "makes 'f' label 0 and 'm' label 1"),
+    ([2.0, 1.0, np.nan, 1.0], [1, 0, None, 0], "makes 1.0 label 0"),
+    (["f", None, "m", "f"], [0, None, 1, 0], "makes 'f' label 0"),
+    (np.ma.masked_array([1, 2, 7, 1], [0, 0, 1, 0]), [0, 1, None, 0], "makes 1 label 0"),
+)
+
+
+@pytest.mark.parametrize(("labels", "expected", "words"), RECODED)
+def test_the_advice_on_other_labels_tells_the_two_values_apart(labels, expected, words):
+    given = labels if np.ma.isMaskedArray(labels) else np.array(labels, dtype=object if None in labels else None)
+    with pm.Model(), pytest.raises(ValueError, match=words) as refused:
+        pmgp.BernoulliProbit("y", np.zeros(4), observed=given)
+    code = re.search("for example (.*), which", str(refused.value)).group(1)
+    assert np.ma.masked_array(eval(code, {"np": np, "pd": pd, "y": given})).tolist() == expected
+
+
+def test_more_than_two_labels_are_for_another_likelihood():
+    with pm.Model(), pytest.raises(ValueError, match=r"found 2; for more than two classes use pmgp\.MultinomialLogit"):
+        pmgp.BernoulliProbit("y", np.zeros(3), observed=[0, 1, 2])
 
 
 @every_distribution

@@ -2,15 +2,31 @@
 
 from __future__ import annotations
 
+from typing import Any
+
 import numpy as np
+
+from pmgp.core.numerics.arrays import is_missing
 
 SHOWN = 5
 LARGEST_COUNT = 2**53
 
 
+def _different(values: np.ndarray) -> list[Any]:
+    """Return the different values in order, or in alphabetical order if there are text and numbers."""
+    try:
+        return list(np.unique(values))
+    except TypeError:
+        return sorted(set(values.tolist()), key=str)
+
+
+def _shown(value: Any) -> str:
+    return repr(str(value)) if isinstance(value, str) else str(value)
+
+
 def _named(values: np.ndarray) -> str:
     """Show the first few different values, in order."""
-    return ", ".join(str(value) for value in np.unique(values)[:SHOWN])
+    return ", ".join(map(_shown, _different(values)[:SHOWN]))
 
 
 def marked_rows(wrong: np.ndarray, values: np.ndarray | None = None) -> str:
@@ -33,12 +49,53 @@ def _refuse(values: np.ndarray, wrong: np.ndarray, message: str) -> None:
         raise ValueError(message.format(_named(values[wrong])))
 
 
+def _present(y: np.ndarray) -> tuple[list[Any], bool]:
+    """Return the different labels, and whether some are missing: masked, NaN or None."""
+    values = np.ma.getdata(y)
+    missing = np.ma.getmaskarray(y) | is_missing(values)
+    return _different(values[~missing]), bool(missing.any())
+
+
+def binary_recoding(y: np.ndarray) -> str:
+    """Advise on how to turn labels, which may be masked, into 0 and 1, so that none is lost and missing ones remain."""
+    found, missing = _present(y)
+    if all(value in (0, 1) for value in found):
+        return "leave out missing labels"
+    if len(found) > 2:
+        return "for more than two classes use pmgp.MultinomialLogit, or pmgp.OrdinalProbit if they have an order"
+    if len(found) < 2:
+        return "recode them as 0 and 1"
+    condition = "y > 0" if found == [-1, 1] else f"y == {_shown(found[1])}"
+    code = f"np.ma.masked_where(pd.isna(y), {condition})" if missing else f"({condition})"
+    low, high = map(_shown, found)
+    return f"recode them, for example {code}.astype(int), which makes {low} label 0 and {high} label 1"
+
+
+def recoding(y: np.ndarray, number: int, order: str = "") -> str:
+    """Advise on how to turn labels, which may be masked, into 0, ..., number - 1.
+
+    `order` is code for a list of the labels in order; without it they are numbered in sorted order.
+    """
+    found, missing = _present(y)
+    if set(found) <= set(range(1, number + 1)):
+        return "recode them, for example y - 1"
+    # As a Series, masked labels are missing too, and both functions number missing ones -1.
+    labels = "pd.Series(y)" if missing else "y"
+    if order:
+        code = f"pd.Categorical({labels}, {order}).codes"
+    else:
+        code = f"pd.factorize({labels}, sort=True)[0]" if missing else "np.unique(y, return_inverse=True)[1]"
+    code = f"np.ma.masked_equal({code}, -1)" if missing else code
+    return f"recode them, for example {code}" + ("" if order else ", which numbers them in sorted order")
+
+
 def check_binary(y: np.ndarray) -> np.ndarray:
-    """Refuse labels other than 0 and 1."""
-    y = np.asarray(y)
-    message = "binary labels must be 0 or 1, found {}; recode them, for example (y > 0).astype(int)"
-    _refuse(y, ~np.isin(y, (0, 1)), message)
-    return y
+    """Refuse labels other than 0 and 1; return all, also what lies under a mask."""
+    values = np.asarray(y)
+    wrong = ~np.isin(values, (0, 1))
+    if wrong.any():
+        raise ValueError(f"binary labels must be 0 or 1, found {_named(values[wrong])}; {binary_recoding(y)}")
+    return values
 
 
 def check_counts(y: np.ndarray) -> np.ndarray:
@@ -52,13 +109,14 @@ def check_counts(y: np.ndarray) -> np.ndarray:
 
 def check_categories(y: np.ndarray, categories: int) -> np.ndarray:
     """Return the labels as integers; refuse labels that are not among 0, ..., categories - 1."""
-    message = (
-        f"ordinal labels must be whole numbers from 0 to {categories - 1} (one more label than thresholds), found "
-        "{}; recode them, or give other thresholds"
-    )
-    y = np.asarray(y)
-    _refuse(y, ~np.isin(y, np.arange(categories)), message)
-    return y.astype(np.intp)
+    values = np.asarray(y)
+    wrong = ~np.isin(values, np.arange(categories))
+    if wrong.any():
+        raise ValueError(
+            f"ordinal labels must be whole numbers from 0 to {categories - 1} (one more label than thresholds), found "
+            f"{_named(values[wrong])}; {recoding(y, categories, '[LOWEST, ..., HIGHEST]')}, or give other thresholds"
+        )
+    return values.astype(np.intp)
 
 
 def check_class_counts(y: np.ndarray, classes: int | None = None) -> np.ndarray:
@@ -67,21 +125,21 @@ def check_class_counts(y: np.ndarray, classes: int | None = None) -> np.ndarray:
     - `y` (n,) or (n, classes): labels, or counts of each class
     - `classes`: number of classes; by default the number of columns, or one more than the largest label
     """
-    y = np.asarray(y)
-    if y.ndim == 2:
-        counts = check_counts(y)
+    values = np.asarray(y)
+    if values.ndim == 2:
+        counts = check_counts(values)
         _check_class_number(counts.shape[1], classes)
         return counts
-    wrong = y[~np.isin(y, np.arange(_largest(y) + 1 if classes is None else classes))]
+    wrong = values[~np.isin(values, np.arange(_largest(values) + 1 if classes is None else classes))]
     if wrong.size:
         allowed = "0, 1, 2, ..." if classes is None else f"0 to {classes - 1}, one for each latent vector"
         raise ValueError(
-            f"labels of classes must be whole numbers among {allowed}, found {_named(wrong)}; recode them, for example "
-            "np.unique(y, return_inverse=True)[1]"
+            f"labels of classes must be whole numbers among {allowed}, found {_named(wrong)}; "
+            f"{recoding(y, classes or 0)}"
         )
-    number = _largest(y) + 1 if classes is None else classes
+    number = _largest(values) + 1 if classes is None else classes
     _check_class_number(number, classes)
-    return (y[:, None] == np.arange(number)).astype(float)
+    return (values[:, None] == np.arange(number)).astype(float)
 
 
 def _largest(y: np.ndarray) -> int:
@@ -98,13 +156,14 @@ def _check_class_number(found: int, wanted: int | None) -> None:
 
 def check_classes(y: np.ndarray, classes: int) -> np.ndarray:
     """Return the labels as integers; refuse labels that are not among 0, ..., classes - 1."""
-    message = (
-        f"class labels must be whole numbers from 0 to {classes - 1}, with a latent process for each, found "
-        "{}; recode them, or give more processes"
-    )
-    y = np.asarray(y)
-    _refuse(y, ~np.isin(y, np.arange(classes)), message)
-    return y.astype(np.intp)
+    values = np.asarray(y)
+    wrong = ~np.isin(values, np.arange(classes))
+    if wrong.any():
+        raise ValueError(
+            f"class labels must be whole numbers from 0 to {classes - 1}, with a latent process for each, found "
+            f"{_named(values[wrong])}; {recoding(y, classes)}, or give more processes"
+        )
+    return values.astype(np.intp)
 
 
 def check_finite(y: np.ndarray) -> np.ndarray:

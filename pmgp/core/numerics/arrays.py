@@ -47,10 +47,19 @@ def numbers(what: str, values: Any) -> np.ndarray:
 
 
 def without_na(values: Any) -> Any:
-    """Return numbers of pandas with NaN in place of `pandas.NA`, which no array of floats can have."""
+    """Return values of pandas with NaN in place of `pandas.NA`, which no array of floats can have."""
     if not hasattr(values, "isna") or not np.any(values.isna()):
         return values
-    return values.to_numpy(dtype=float, na_value=np.nan)
+    # As objects, since text may stand beside it.
+    return values.to_numpy(dtype=object, na_value=np.nan)
+
+
+def is_missing(values: np.ndarray) -> np.ndarray:
+    """Return which elements are NaN or None."""
+    if values.dtype.kind != "O":
+        return np.isnan(values) if values.dtype.kind == "f" else np.zeros(values.shape, dtype=bool)
+    marked = [value is None or (isinstance(value, float | np.floating) and np.isnan(value)) for value in values.flat]
+    return np.array(marked, dtype=bool).reshape(values.shape)
 
 
 def refuse_masked(what: str, values: Any) -> None:

@@ -16,7 +16,7 @@ from pytensor.graph.basic import Constant, Variable
 from pytensor.tensor.random.utils import normalize_size_param
 from pytensor.tensor.variable import TensorVariable
 
-from pmgp.core.numerics.arrays import refuse_masked
+from pmgp.core.numerics.arrays import is_missing, refuse_masked, without_na
 
 
 class LatentVariable(SymbolicRandomVariable):
@@ -119,12 +119,19 @@ def known_value(parameter: Any, name: str = "the parameter") -> np.ndarray | Non
 
 
 def known_observations(observed: Any) -> np.ndarray | None:
-    """Return observations for a check while a model is built, with zero, which is always allowed, for missing ones."""
+    """Return observations for a check while a model is built.
+
+    Missing ones are masked, with zero beneath, which is always allowed.
+    """
     if observed is None or isinstance(observed, Variable):
         return known_value(observed) if isinstance(observed, Constant) else None
-    values = np.ma.asanyarray(observed)
-    missing = np.isnan(values) if values.dtype.kind == "f" else False
-    return np.ma.filled(np.ma.masked_where(missing, values), 0)
+    values = np.ma.asanyarray(without_na(observed))
+    missing = np.ma.getmaskarray(values) | is_missing(np.ma.getdata(values))
+    if not missing.any():
+        return np.asarray(values)
+    filled = np.array(np.ma.getdata(values), dtype=object if values.dtype.kind in "US" else None)
+    filled[missing] = 0
+    return np.ma.masked_array(filled, missing)
 
 
 def value_of(variable: TensorVariable) -> np.ndarray:
