@@ -851,6 +851,25 @@ def ordered(ordered_csv, tmp_path_factory):
     return out, sketched(ordered_csv, out, *settings)
 
 
+@pytest.mark.parametrize("order", ["none,low,medium,high", "low,medium,most,high", "low,medium,high,top"])
+def test_a_category_without_rows_is_predicted_and_noticed(ordered_csv, tmp_path, order):
+    out = tmp_path / "run"
+    sketched(ordered_csv, out, "--likelihood", "ordinal", "--order", order, "--draws", 20, "--tune", 30)
+    names = order.split(",")
+    (empty,) = set(names) - {"low", "medium", "high"}
+    for file in ("predictions.csv", "new_predictions.csv"):
+        probabilities = pd.read_csv(out / file)[[f"probability_{name}" for name in names]]
+        np.testing.assert_allclose(probabilities.sum(axis=1), 1)
+        assert 0 < probabilities[f"probability_{empty}"].mean() < 0.2
+    record = json.loads((out / "run.json").read_text())
+    assert record["data"]["classes"] == names
+    assert all(np.isfinite(list(record[scores].values())).all() for scores in ("scores", "baseline"))
+    assert any(f"has the category '{empty}' of --order" in notice for notice in record["notices"])
+    page = (out / "report.html").read_text()
+    assert f"{empty} (0)" in page
+    assert (out / "categories.png").is_file()
+
+
 def test_ordered_categories_are_predicted_by_their_names(ordered, ordered_csv):
     out, output = ordered
     table, source = pd.read_csv(out / "predictions.csv"), pd.read_csv(ordered_csv)

@@ -173,6 +173,32 @@ def test_counts_with_exposures_have_the_trend_of_their_rate(tmp_path):
     assert np.corrcoef(test["mean"], test["exposure"])[0, 1] > 0.7
 
 
+@pytest.mark.parametrize("alone", ["end", "beginning", "nowhere"])
+def test_a_category_may_be_in_one_part_of_a_series_alone(csv, tmp_path, alone):
+    """In the test part, which is the end, in the training part, or in none; the highest category in the first two."""
+    table = pd.read_csv(csv).sort_values("day").reset_index(drop=True)
+    table["crowd"] = np.where(table["visits"] > 2, "some", "few")
+    if alone != "nowhere":
+        table.loc[[len(table) - 2 if alone == "end" else 3], "crowd"] = "many"
+    path, out = tmp_path / "crowds.csv", tmp_path / "run"
+    table.to_csv(path, index=False)
+    result = invoke(
+        *("run", path, "--time", "day", "--label", "crowd", "--likelihood", "ordinal", "--order", "few,some,many"),
+        *("--test-fraction", 0.2, "--draws", 20, "--tune", 30, "--chains", 1, "--cores", 1, "--out", out),
+        *("--predict", path, "--horizon", 3),
+    )
+    assert result.exit_code == 0, result.output
+    assert ("has the category 'many' of --order" in result.output.replace("\n", " ")) == (alone == "nowhere")
+    assert {"trend.png", "categories.png", "report.html", "new_predictions.csv"} <= {one.name for one in out.iterdir()}
+    predicted = pd.read_csv(out / "predictions.csv")
+    assert (predicted["probability_many"] > 0).all()
+    assert ("many" in set(predicted["label"])) == (alone == "end")
+    scores = json.loads((out / "run.json").read_text())
+    assert np.isfinite(scores["scores"]["log_loss"])
+    # A frequency of 0 is an infinite loss.
+    assert np.isfinite(scores["baseline"]["log_loss"]) == (alone != "end")
+
+
 REFUSED = {
     "rbf": ({"kernel": "rbf"}, "--time takes --kernel matern32 or matern52, not rbf"),
     "classes": ({"likelihood": "multinomial"}, "--time is for --likelihood probit, logit, poisson and ordinal"),

@@ -697,14 +697,40 @@ def test_classes_without_an_order_are_numbered_and_named(tmp_path):
 @pytest.mark.parametrize(
     ("order", "message"),
     [
-        (["low", "high", "medum"], "--order names 'medum' .did you mean 'medium'"),
-        (["low", "high"], "--order leaves out 'medium'"),
+        (
+            ["low", "none", "high", "medum"],
+            "--order leaves out 'medium', and names 'medum' .did you mean 'medium'.*; it",
+        ),
+        (["low", "high"], "--order leaves out 'medium'; it must list each value"),
+        (["low", "medium", "high", *map(str, range(10))], "--order names 13 categories, .* at most 12"),
         (["low", "high", "medium", "low"], "--order names a value twice"),
     ],
 )
 def test_an_order_lists_every_category_once(tmp_path, order, message):
     with pytest.raises(DatasetError, match=message):
         labeled(tmp_path, ["low", "high", "medium"], kind="ordered", order=order)
+
+
+@pytest.mark.parametrize("empty", [0, 1, 2, 3])
+def test_an_order_may_name_categories_that_no_row_has(tmp_path, empty):
+    words = ["never", "rarely", "often", "always"]
+    held = [word for k, word in enumerate(words) if k != empty] * 5
+    data = labeled(tmp_path, held, kind="ordered", order=words)
+    assert data.classes == tuple(words)
+    np.testing.assert_array_equal(data.y, [words.index(word) for word in held])
+    (notice,) = data.notices
+    assert f"no row of label column 'score' has the category '{words[empty]}' of --order: its probability" in notice
+    train, test = datasets.train_test_split(data, 0.4, seed=1)
+    assert set(train.y) == set(test.y) == set(data.y)
+    assert (train.n, test.n) == (9, 6)
+
+
+def test_two_of_more_ordered_categories_are_enough(tmp_path):
+    data = labeled(tmp_path, ["low", "high"] * 3, kind="ordered", order=["low", "medium", "high", "top"])
+    np.testing.assert_array_equal(data.y, [0, 2] * 3)
+    assert "has the categories 'medium', 'top' of --order: their probabilities follow" in data.notices[0]
+    with pytest.raises(DatasetError, match=r"holds 1: 'low'\. There is nothing to distinguish"):
+        labeled(tmp_path, ["low"] * 4, kind="ordered", order=["low", "medium", "high"])
 
 
 # Preparation.

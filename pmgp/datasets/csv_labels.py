@@ -62,32 +62,34 @@ def count_labels(cells: pd.Series) -> Labels:
 
 
 def ordered_labels(cells: pd.Series, order: Sequence[str] | None = None) -> Labels:
-    """Return 0, 1, ... for the values of a column in their `order`, lowest first.
+    """Return 0, 1, ... for the values of a column in their `order`, lowest first, which may have others besides.
 
     By default numbers are in ascending and texts in alphabetical order.
     """
     values = _values(cells)
     column = f"label column {cells.name!r}"
-    if len(values) < 3:
+    notices: tuple[str, ...] = ()
+    if order is not None:
+        notices = _check_order(order, values, column)
+    levels = values if order is None else order
+    if len(levels) < 3 or len(values) < 2:
         raise DatasetError(
             f"--likelihood ordinal is for three or more ordered categories, but {column} holds {len(values)}: "
-            f"{few(values)}. For two classes use --likelihood probit"
+            f"{few(values)}. " + _advice(cells, values)
         )
-    if len(values) > MAX_ORDERED:
+    if len(levels) > MAX_ORDERED:
         raise DatasetError(
             f"{column} holds {len(values)} different values ({few(values)}), more than the {MAX_ORDERED} ordered "
             "categories that --likelihood ordinal takes. " + _advice(cells, values)
+            if order is None
+            else f"--order names {len(levels)} categories, and --likelihood ordinal takes at most {MAX_ORDERED}"
         )
-    notices: tuple[str, ...] = ()
-    if order is None:
-        if not _are_numbers(cells):
-            notices = (
-                f"the categories are in alphabetical order; for another order use --order {in_shell(values)}; if they "
-                "have no order, use --likelihood multinomial",
-            )
-        order = values
-    _check_order(order, values, column)
-    return _coded(cells, order, notices)
+    if order is None and not _are_numbers(cells):
+        notices = (
+            f"the categories are in alphabetical order; for another order use --order {in_shell(values)}; if they "
+            "have no order, use --likelihood multinomial",
+        )
+    return _coded(cells, levels, notices)
 
 
 def class_labels(cells: pd.Series) -> Labels:
@@ -176,16 +178,26 @@ def _values(cells: pd.Series) -> list[str]:
     return _sorted_values(cells.unique().tolist())
 
 
-def _check_order(order: Sequence[str], values: Sequence[str], column: str) -> None:
-    for value in order:
-        if value not in values:
-            raise DatasetError(
-                f"--order names {value!r}{nearest(value, values)}, which {column} does not hold; it holds {few(values)}"
-            )
+def _check_order(order: Sequence[str], values: Sequence[str], column: str) -> tuple[str, ...]:
+    """Refuse an order that lacks a value or repeats one; return a notice of the categories that no row has."""
     left_out = [value for value in values if value not in order]
-    if left_out or len(set(order)) < len(order):
-        what = f"leaves out {few(left_out)}" if left_out else "names a value twice"
-        raise DatasetError(f"--order {what}; it must list each value of {column} once: {few(values)}")
+    empty = [value for value in order if value not in values]
+    if left_out:
+        misspelt = [f"{value!r}{close}" for value in empty if (close := nearest(value, left_out))]
+        named = f", and names {', '.join(misspelt)}" if misspelt else ""
+        raise DatasetError(
+            f"--order leaves out {few(left_out)}{named}; it must list each value of {column} once: {few(values)}"
+        )
+    if len(set(order)) < len(order):
+        raise DatasetError(f"--order names a value twice; it must list each value of {column} once: {few(values)}")
+    if not empty:
+        return ()
+    several = len(empty) > 1
+    what, whose = ("categories", "their probabilities follow") if several else ("category", "its probability follows")
+    return (
+        f"no row of {column} has the {what} {few(empty)} of --order: {whose} from the prior and from the rows of other "
+        "categories",
+    )
 
 
 def _spellings(values: Sequence[str]) -> str:

@@ -59,7 +59,7 @@ def read_csv(
     drop : sequence of str
         Names of columns that are not read; not together with ``features``.
     order : sequence of str, optional
-        The values of ordered categories, lowest first.
+        The values of ordered categories, lowest first; categories that no row has may be among them.
     exposure : str, optional
         Name of a column with the time, area or number over which each count was collected.
     header : bool, optional

@@ -29,8 +29,8 @@ def train_test_split(dataset: Dataset, test_fraction: float, seed: int) -> tuple
     Raises
     ------
     DatasetError
-        If the fraction is out of range, if one of two classes would be absent from a part, or any class from the
-        training part, or if a part would be empty.
+        If the fraction is out of range, if one of two classes would be absent from a part, or any class that has
+        points from the training part, or if a part would be empty.
 
     Examples
     --------
@@ -48,6 +48,9 @@ def train_test_split(dataset: Dataset, test_fraction: float, seed: int) -> tuple
     strata = _strata(dataset)
     sizes = [round(test_fraction * stratum.size) for stratum in strata]
     for stratum, size in zip(strata, sizes, strict=True):
+        if len(strata) > 2 and not stratum.size:
+            # Of ordered categories, the order may name one that no point has.
+            continue
         absent = size == 0 and test_fraction > 0 and (len(strata) <= 2 or not any(sizes))
         if size == stratum.size or absent:
             points = f"{stratum.size} points" + (" of a class" if len(strata) > 1 else "")
