@@ -18,7 +18,7 @@ from numpy.typing import ArrayLike, NDArray
 from scipy.stats import gamma
 
 from pmgp.core.likelihoods.checks import binary_recoding, check_counts, check_positive, recoding
-from pmgp.core.numerics.arrays import is_missing, numbers, refuse_dates, refuse_masked, without_na
+from pmgp.core.numerics.arrays import finite_table, is_missing, numbers, refuse_dates, refuse_masked, without_na
 from pmgp.interface.distributions import (
     BernoulliLogit,
     BernoulliProbit,
@@ -461,12 +461,9 @@ def _choose[T](table: dict[str, T], name: str, what: str) -> T:
 
 def _inputs(table: ArrayLike, feature_names: Sequence[str] | None) -> tuple[NDArray[np.float64], list[str]]:
     """Return X, checked, and the names of its columns."""
-    X = numbers("X", table)
-    if X.ndim != 2 or not X.size:
+    X = finite_table("X", table)
+    if not X.size:
         raise ValueError(f"X must be a table (n, d) that is not empty, not an array of shape {X.shape}")
-    bad = np.flatnonzero(~np.isfinite(X).all(axis=1))
-    if bad.size:
-        raise ValueError(f"X has NaN or infinite values in {bad.size} rows; the first is row {bad[0]}")
     return X, _names(getattr(table, "columns", None) if feature_names is None else feature_names, X.shape[1])
 
 

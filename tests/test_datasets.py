@@ -758,10 +758,32 @@ def test_ionosphere_standardizes_without_nan():
     assert np.isfinite(Standardizer.fit(X).transform(X)).all()
 
 
-@pytest.mark.parametrize("X", [np.zeros((0, 2)), [[1.0, np.nan]], [1.0, 2.0]])
-def test_standardizer_refuses_what_has_no_scale(X):
-    with pytest.raises(DatasetError):
+@pytest.mark.parametrize(
+    ("X", "message"),
+    [
+        (np.zeros((0, 2)), "there are no rows to learn a scale from"),
+        (
+            [[1.0, 2.0], [1.0, np.nan]],
+            "infinite values in 1 rows; the first is row 1, in column 1, counted from 0: fill",
+        ),
+        (pd.DataFrame({"a": [1.0, 2.0], "b": [np.inf, 1.0]}), "the first is row 0, in column 'b': fill"),
+        ([1.0, 2.0], r"a table \(n, d\), not an array of shape \(2,\): for one feature, give a table with one column"),
+        (
+            pd.DataFrame({"a": [1.0, 2.0], "sex": ["f", "m"]}),
+            r"text in column 'sex', such as 'f' in row 0: .*get_dummies",
+        ),
+        ([[1.0, "f"]], "X has text in column 1, counted from 0, such as 'f' in row 0"),
+        (np.ma.masked_array([[1.0], [2.0]], [[False], [True]]), "X has masked values"),
+    ],
+)
+def test_standardizer_refuses_what_has_no_scale(X, message):
+    with pytest.raises(DatasetError, match=message):
         Standardizer.fit(X)
+
+
+def test_new_rows_of_text_are_refused_as_those_of_the_training_part_are():
+    with pytest.raises(DatasetError, match="X has text in column 'b', such as 'f' in row 0"):
+        Standardizer.fit(np.eye(2)).transform(pd.DataFrame({"a": [1.0], "b": ["f"]}))
 
 
 @pytest.mark.parametrize("scale", [1e300, 1e-200])

@@ -178,10 +178,30 @@ def test_infinity_is_not_missing(data):
         count_regression(data[0], [0, np.nan, np.inf, 1, 0, 2, 1, 0])
 
 
+@pytest.mark.parametrize("kind", ["str", "category", object])
+def test_columns_of_text_are_refused_by_their_names(data, kind):
+    X = pd.DataFrame(data[0], columns=["age", "size", "dose"])
+    X["sex"] = pd.Series(["m", "f"] * (N // 2), dtype=kind)
+    with pytest.raises(
+        ValueError, match=r"X has text in column 'sex', such as 'm' in row 0: .* pd\.get_dummies, or read"
+    ):
+        classifier(X, data[1])
+    model = classifier(pd.get_dummies(X), data[1])
+    assert model.coords["feature"] == ("age", "size", "dose", "sex_f", "sex_m")
+
+
+def test_a_column_of_digits_is_one_of_numbers(data):
+    """Text that reads as numbers is numbers, and a column beside it is named."""
+    X = pd.DataFrame({"a": ["1", "2"] * 4, "b": data[0][:, 0]})
+    assert "f" in classifier(X, data[1]).named_vars
+    with pytest.raises(ValueError, match="X has text in column 'c', such as 'x' in row 3"):
+        classifier(X.assign(c=["1", "2", None, "x"] * 2), data[1])
+
+
 def test_missing_inputs_of_pandas_are_refused_by_their_row(data):
     X = pd.DataFrame(data[0]).astype("Float64")
     X.iloc[2, 1] = pd.NA
-    with pytest.raises(ValueError, match="X has NaN or infinite values in 1 rows; the first is row 2"):
+    with pytest.raises(ValueError, match="X has NaN or infinite values in 1 rows; the first is row 2, in column 1"):
         classifier(X, data[1])
 
 

@@ -1,6 +1,6 @@
 """Data sets of the articles, a reader for the user's own data, and the preparation that both need.
 
-May import: nothing else of the package.
+May import: core.numerics.
 """
 
 from pmgp.datasets.dataset import Category, Dataset, DatasetError

@@ -9,6 +9,7 @@ from typing import Self
 import numpy as np
 from numpy.typing import ArrayLike, NDArray
 
+from pmgp.core.numerics.arrays import finite_table
 from pmgp.datasets.dataset import Category, DatasetError
 
 LARGEST = 1e150
@@ -120,7 +121,7 @@ def _refuse_extremes(X: NDArray[np.float64], places: NDArray[np.intp]) -> None:
 
 
 def _table(X: ArrayLike) -> NDArray[np.float64]:
-    X = np.asarray(X, dtype=np.float64)
-    if X.ndim != 2 or not np.isfinite(X).all():
-        raise DatasetError("X must be a table (n, d) of finite numbers")
-    return X
+    try:
+        return finite_table("X", X)
+    except ValueError as error:
+        raise DatasetError(str(error)) from None

@@ -39,11 +39,43 @@ def numbers(what: str, values: Any) -> np.ndarray:
     Raises
     ------
     ValueError
-        If some are masked, or if they are dates.
+        If some are masked, or if they are dates or text.
     """
     refuse_masked(what, values)
     refuse_dates(what, values)
-    return np.asarray(without_na(values), dtype=float)
+    try:
+        return np.asarray(without_na(values), dtype=float)
+    except (TypeError, ValueError):
+        refuse_text(what, values)
+        raise
+
+
+def finite_table(what: str, values: Any) -> np.ndarray:
+    """Return a table (n, d) as floats.
+
+    Raises
+    ------
+    ValueError
+        If it has another shape, or values that :func:`numbers` refuses, NaN or infinity.
+    """
+    table = numbers(what, values)
+    if table.ndim != 2:
+        remedy = ": for one feature, give a table with one column" if table.ndim == 1 else ""
+        raise ValueError(f"{what} must be a table (n, d), not an array of shape {table.shape}{remedy}")
+    places = np.argwhere(~np.isfinite(table))
+    if len(places):
+        row, column = places[0]
+        raise ValueError(
+            f"{what} has NaN or infinite values in {len(np.unique(places[:, 0]))} rows; the first is row {row}, in "
+            f"{_column_name(values, column)}: fill them in, or leave these rows out"
+        )
+    return table
+
+
+def _column_name(values: Any, column: int) -> str:
+    """Return the name of a column of a DataFrame, or its place."""
+    columns = getattr(values, "columns", None)
+    return f"column {column}, counted from 0" if columns is None else f"column {columns[column]!r}"
 
 
 def without_na(values: Any) -> Any:
@@ -83,3 +115,24 @@ def refuse_dates(what: str, values: Any) -> None:
             f"{what} has dates, the first {dates[0]}: give numbers in the model's unit of time, for example "
             "(dates - start) / np.timedelta64(1, 'D') for days"
         )
+
+
+def refuse_text(what: str, values: Any) -> None:
+    """Refuse text that is not a number, with its column if the values are a table."""
+    array = np.asarray(values, dtype=object)
+    for place in np.ndindex(array.shape):
+        value = array[place]
+        if isinstance(value, str) and not _is_number(value):
+            where = f"in {_column_name(values, place[1])}, " if array.ndim == 2 else ""
+            raise ValueError(
+                f"{what} has text {where}such as {str(value)!r} in row {place[0]}: code it as numbers, for example "
+                "with pd.get_dummies, or read the file with pmgp.datasets.read_csv, which codes columns of text"
+            )
+
+
+def _is_number(text: str) -> bool:
+    try:
+        float(text)
+    except ValueError:
+        return False
+    return True
