@@ -103,6 +103,24 @@ def test_predictions_know_the_weights_of_each_draw(sources):
     assert_allclose(found["probabilities"].sum("category"), 1.0)
 
 
+@pytest.mark.parametrize(
+    ("dimension", "names", "expected"),
+    [
+        ("class", ["ash", "elm", "oak"], ["ash", "elm", "oak"]),
+        ("category", ["ash", "elm", "oak"], ["ash", "elm", "oak"]),
+        ("class", ["ash", "elm"], [0, 1, 2]),
+        ("school", ["ash", "elm", "oak"], [0, 1, 2]),
+    ],
+)
+def test_the_names_of_the_classes_are_those_of_their_dimension(sources, dimension, names, expected):
+    model = classes(gamma_weights, sources)
+    model.add_coord(dimension, names)
+    weights, f = np.ones((1, 2, CLASSES, 2)), np.zeros((1, 2, N))
+    idata = az.from_dict({"posterior": {"weights": weights} | {f"f{c}": f for c in range(CLASSES)}})
+    found = pmgp.predict(idata, sources.join(NEW), model=model, progressbar=False)
+    assert list(found["category"].to_numpy()) == expected
+
+
 @pytest.mark.parametrize("weights", [gamma_weights, dirichlet_weights])
 def test_weights_are_hyper_parameters_like_others(weights, sources):
     model = classes(weights, sources)

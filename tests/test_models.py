@@ -233,6 +233,17 @@ def test_predicted_categories_have_their_names(data):
     assert list(found["category"].values) == ["low", "medium", "high"]
 
 
+def test_classes_of_pupils_are_no_ordered_categories(data):
+    """A dimension that is called `class` and has as many labels."""
+    with pm.Model(coords={"class": ["1a", "1b", "1c"]}) as model:
+        scale = pm.Exponential("scale", 1.0)
+        f = pm.gp.Latent(cov_func=scale * pm.gp.cov.ExpQuad(D, ls=1.0)).prior("f", X=data[0], reparameterize=False)
+        pmgp.OrdinalProbit("y", f, [-0.5, 0.5], observed=GRADES)
+    idata = az.from_dict({"posterior": {"scale": np.ones((1, 2)), "f": np.zeros((1, 2, N))}})
+    found = pmgp.predict(idata, data[0][:2], model=model, progressbar=False)
+    assert list(found["category"].values) == [0, 1, 2]
+
+
 def test_predicted_classes_have_their_names(data):
     X, _ = data
     model = multiclass_classifier(X, np.arange(N) % 3, ["ash", "elm", "oak"])

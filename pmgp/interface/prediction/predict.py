@@ -77,7 +77,8 @@ def predict(
           accurate where ``probability`` rounds to 1;
         - ``probabilities`` of its categories, over ``point`` and ``category``, if it is categorical or ordinal, and
           also the expected label ``mean`` for `OrdinalProbit`; the categories have the coordinates of the model's
-          dimension ``category``, or of the rows of f, if there is one of their number, and otherwise numbers from 0;
+          dimension ``category``, of the rows of f, or, for a list of processes, of ``class``, if there is one of their
+          number, and otherwise numbers from 0;
         - the expected observation ``mean`` otherwise.
 
         They are computed in closed form for a probit link, and otherwise by quadrature. If the variable depends on more

@@ -390,9 +390,14 @@ class PredictorRows:
 
 
 def category_names(model: pm.Model, latents: list[TensorVariable], number: int) -> list[Any]:
-    """Return names of categories, or numbers: coordinates of `category`, or of the rows of latent vectors."""
+    """Return names of categories, or numbers.
+
+    They are the coordinates of `category`, of the rows of a latent matrix, or, for a list of latent vectors, one for
+    each category, of `class`. With fewer vectors, as for an order, a dimension `class` may be something else.
+    """
     dims: list[Sequence[Any]] = [model.named_vars_to_dims.get(str(latent.name)) or () for latent in latents]
-    for dimension in ("category", *(each[0] for each in dims if len(each) == 2)):
+    rows = [each[0] for each in dims if len(each) == 2]
+    for dimension in ("category", *rows, *(["class"] if len(latents) == number else [])):
         names = list(model.coords.get(str(dimension)) or ())
         if len(names) == number:
             return names
