@@ -6,6 +6,7 @@ import json
 import platform
 from dataclasses import asdict
 from importlib.metadata import version
+from math import isfinite
 from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
@@ -41,7 +42,7 @@ def write(outcome: Outcome, folder: Path) -> None:
         outcome.new.to_csv(folder / NEW, index=False)
     if outcome.trend is not None:
         outcome.trend.to_csv(folder / "trend.csv", index=False)
-    (folder / RUN).write_text(json.dumps(record(outcome), indent=2) + "\n")
+    (folder / RUN).write_text(json.dumps(_finite(record(outcome)), indent=2, allow_nan=False) + "\n")
     figures = []
     for picture in pictures(outcome):
         path = folder / f"{picture.name}.png"
@@ -69,6 +70,15 @@ def record(outcome: Outcome) -> dict[str, Any]:
         "baseline": outcome.scores.baseline,
         "notices": tables.notices(outcome),
     }
+
+
+def _finite(value: Any) -> Any:
+    """Put None for numbers that JSON does not have: the log loss of frequencies is infinite for a class they lack."""
+    if isinstance(value, dict):
+        return {name: _finite(one) for name, one in value.items()}
+    if isinstance(value, list | tuple):
+        return [_finite(one) for one in value]
+    return None if isinstance(value, float) and not isfinite(value) else value
 
 
 def _data(dataset: Dataset) -> dict[str, Any]:
