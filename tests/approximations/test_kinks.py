@@ -35,8 +35,10 @@ CASES = [("laplace", 0.2), ("laplace", 0.05), ("laplace", 1e-3), ("quantile", 0.
 
 
 def groups(name, noise, y):
+    """A number as noise, or its prior."""
     _, observed = DENSITIES[name]
     with pm.Model() as model:
+        noise = noise if isinstance(noise, float) else model.register_rv(noise, "noise")
         tau = pm.HalfNormal("tau", 2.0)
         observed(pm.Normal("u", 0.0, tau, shape=GROUPS)[GROUP], noise, y)
     return model
@@ -60,9 +62,9 @@ def case(request):
     return name, groups(name, noise, y), truth(density, noise, y)
 
 
-def parts_of(model):
+def parts_of(model, **others):
     parts = take_apart(model)
-    theta = parts.ravel(value_point(model, {"tau": TAU}))
+    theta = parts.ravel(value_point(model, {"tau": TAU} | others))
     return parts.prior(theta), parts.likelihood(theta)
 
 
@@ -124,3 +126,13 @@ def test_the_chain_has_the_posterior_of_the_integrals():
         deviation = np.sqrt(np.average(np.square(nodes - mean), weights=mass))
         assert values.mean() == pytest.approx(mean, abs=0.2 * deviation)
         assert values.std() == pytest.approx(deviation, rel=0.2)
+
+
+def test_a_density_that_overflows_far_from_its_mode_has_an_approximation():
+    """From the prior's mean the log-density of some groups is minus infinity."""
+    y = observations(2e-3, DENSITIES["gumbel"][0], np.random.default_rng(5)) + 1.0
+    model = groups("gumbel", pm.HalfNormal.dist(1.0), y)
+    prior, likelihood = parts_of(model, noise=2e-3)
+    assert not np.isfinite(likelihood.log_likelihood(prior.mean))
+    q = ExpectationPropagation().fit(prior, likelihood)
+    assert q.log_evidence == pytest.approx(truth(DENSITIES["gumbel"][0], 2e-3, y), abs=0.25)

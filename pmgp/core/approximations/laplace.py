@@ -113,6 +113,11 @@ class Laplace:
         not help, as at a kink, there is no Laplace's approximation: expectation propagation's is returned, marked as
         not converged.
         """
+        # Far from the mode of a steep density its derivatives overflow, and there is no way on.
+        with np.errstate(over="ignore", invalid="ignore"):
+            return self._search(prior, likelihood, start)
+
+    def _search(self, prior: Prior, likelihood: Likelihood, start: np.ndarray | None) -> Posterior | None:
         found = self._climb(prior, likelihood, start)
         if found is not None and found.converged:
             return found
@@ -186,7 +191,7 @@ def _has_curvature(conditioned: ConditionedPrior, f: np.ndarray) -> bool:
     if conditioned.prior.vectors > 1:
         return True
     gradient = conditioned.linear - conditioned.precision * f
-    drawn = np.square(gradient) * conditioned.prior.variance > 1.0
+    drawn = np.abs(gradient) * np.sqrt(conditioned.prior.variance) > 1.0
     return not np.any(drawn & (conditioned.precision <= conditioned.precisions[0]))
 
 
