@@ -125,6 +125,21 @@ def test_normal_observations_have_the_evidence_of_the_dense_covariance(width):
     assert twin.log_evidence != pytest.approx(exact, abs=1e-5)
 
 
+def test_two_seasons_that_exchange_their_numbers_of_cosines_keep_their_own_states():
+    """Both orders of the widths give as many lines, but lines of other orders, whose states differ in size."""
+    t = np.arange(8.0)
+    with pm.Model() as model:
+        widths = pm.HalfNormal("widths", 1.0, shape=2)
+        kernels = [COV.Matern32(1, 5.0) * COV.Cosine(1, 3.3), COV.Matern52(1, 6.0) * COV.Cosine(1, 3.3)]
+        seasons = [kernel * COV.Periodic(1, 7.0, widths[k]) for k, kernel in enumerate(kernels)]
+        pm.Normal("y", pmgp.gp.Markov(cov_func=seasons[0] + seasons[1]).prior("f", X=t), 0.5, observed=np.cos(t))
+    parts, lag = take_apart(model), np.subtract.outer(t, t)
+    for first, second in ((1.0, 0.3), (0.3, 1.0), (1.0, 0.3)):
+        slow = matern(lag, 5.0) * periodic(lag, 7.0, first) + matern(lag, 6.0, 2.5) * periodic(lag, 7.0, second)
+        found = parts.prior(np.log([first, second])).product(np.eye(len(t)))
+        np.testing.assert_allclose(found, slow * cosine(lag, 3.3), atol=2.0 * TOLERANCE)
+
+
 def test_its_kind_is_described():
     description = pmgp.describe(on(np.arange(4.0)))
     assert description.latent_vectors["f"] == "vector of 4; Matern process in time of order 3/2 x periodic"

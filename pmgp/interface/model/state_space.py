@@ -28,8 +28,8 @@ class ProcessPrior(SeriesPrior):
         [rv] = latent.variables
         self._parts = rv.owner.op.parts
         self._read: np.ndarray | None = None
-        # Patterns by the lines that rotate: their number depends on the length-scale of a periodic kernel.
-        self._patterns: dict[tuple[bool, ...], StatePattern] = {}
+        # Patterns by order and rotation of the lines: their number depends on the length-scales of periodic kernels.
+        self._patterns: dict[tuple[tuple[float, bool], ...], StatePattern] = {}
         super().__init__(model, latent, theta)
         if theta.elements_of(model.replace_rvs_by_values([process_of(rv).times])):
             raise ModelError(f"the times of {self.name!r} depend on hyper-parameters; they must be data")
@@ -39,13 +39,13 @@ class ProcessPrior(SeriesPrior):
         mean, times, *kernel = (np.asarray(one, dtype=float) for one in self._parameters_at(theta))
         self._know(times)
         lines = lines_of(self._parts, *kernel)
-        turning = tuple(line.frequency != 0.0 for line in lines)
-        if turning not in self._patterns:
-            self._patterns[turning] = StatePattern.of(self._times, lines)
+        kinds = tuple((line.order, line.frequency != 0.0) for line in lines)
+        if kinds not in self._patterns:
+            self._patterns[kinds] = StatePattern.of(self._times, lines)
         values = transitions(self._times, lines)
         if not np.isfinite(mean).all():
             values = np.full_like(values, np.nan)
-        return PrecisionPrior.centered(self._patterns[turning], values, mean)
+        return PrecisionPrior.centered(self._patterns[kinds], values, mean)
 
     def _know(self, times: np.ndarray) -> None:
         """Sort the times, unless they are those of the last call."""
