@@ -48,6 +48,30 @@ def test_hyperparameters_act_on_their_own_process_or_on_the_likelihood():
     assert found.computation["likelihood"] == "from its graph"
 
 
+def counted(size: int, likelihood) -> pm.Model:
+    """Counts with a walk and coefficients that have a known prior."""
+    with pm.Model() as model:
+        s = pm.GaussianRandomWalk("s", sigma=pm.HalfNormal("sigma"), init_dist=pm.Normal.dist(0, 1), shape=12)
+        likelihood(s, pm.Normal("beta", 0, 1, shape=size))
+    return model
+
+
+def inside(s, beta):
+    basis = np.cos(np.outer(np.arange(12), np.arange(beta.type.shape[0])))
+    pm.Poisson("y", pm.math.exp(s + basis @ beta), observed=[1] * 12)
+
+
+def outside(s, beta):
+    pm.Normal("y", s, pm.math.exp(beta[:12]), observed=np.ones(12))
+
+
+@pytest.mark.parametrize(("size", "likelihood", "hint"), [(20, inside, True), (4, inside, False), (20, outside, False)])
+def test_long_normal_vectors_that_could_be_integrated_out_are_named(size, likelihood, hint):
+    found = pmgp.describe(counted(size, likelihood))
+    assert found.computation.get("left out", "").startswith("beta: latent=['s', 'beta'] integrates") == hint
+    assert found.refused is None
+
+
 def test_missing_observations_are_no_hyperparameters():
     with pm.Model() as model:
         pm.Poisson("y", mu=pm.math.exp(latent()), observed=np.ma.masked_array(COUNTS, mask=LABELS == 1))

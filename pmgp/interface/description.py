@@ -16,17 +16,20 @@ from pytensor.graph.traversal import ancestors, walk
 from pytensor.tensor.variable import TensorVariable
 
 from pmgp.core.markov import Part
-from pmgp.interface.model.effects import is_correlated, is_normal
+from pmgp.interface.model.effects import PROCESSES, is_correlated, is_normal, is_standard
 from pmgp.interface.model.fields import field_of, is_field
 from pmgp.interface.model.identification import unidentified
 from pmgp.interface.model.latent_gaussian import LatentGaussianModel
-from pmgp.interface.model.latent_variable import below, find_latents
+from pmgp.interface.model.latent_variable import below, find_latents, have_rows
 from pmgp.interface.model.linear_nodes import inputs_read
 from pmgp.interface.model.missing import hyperparameters, imputed
-from pmgp.interface.model.structure import structure_of
+from pmgp.interface.model.structure import ModelStructure, structure_of
 from pmgp.interface.model.taking_apart import parts_of
 from pmgp.interface.model.time_series import is_markov, is_process, parameters_of
 from pmgp.interface.steps.chosen import chosen_approximation, chosen_estimators
+
+# Normal vectors with up to this many elements are hyper-parameters like any other.
+FEW = 8
 
 
 @dataclass(frozen=True)
@@ -44,8 +47,8 @@ class Description:
     missing : dict
         Shape and distribution of the missing observations, which are drawn given f, by name.
     computation : dict
-        How the covariance and the likelihood are computed, and the default approximation and estimators. It is empty
-        for a model that is refused.
+        How the covariance and the likelihood are computed, the default approximation and estimators, and hints. It is
+        empty for a model that is refused.
     refused : str, optional
         The reason why :class:`pmgp.PseudoMarginal` refuses the model.
     """
@@ -113,7 +116,7 @@ def describe(model: pm.Model | None = None, *, latent: Any = None) -> Descriptio
     refused = None
     try:
         parts = parts_of(structure)
-        computation = _computation(parts) | _identified(model, parts)
+        computation = _computation(parts) | _identified(model, parts) | _left_out(structure)
     except ValueError as error:
         refused = str(error)
     theta = [model.values_to_rvs[value] for value in structure.theta]
@@ -155,6 +158,23 @@ def _description(
 def _identified(model: pm.Model, parts: LatentGaussianModel) -> dict[str, str]:
     found = unidentified(model, parts)
     return {} if found is None else {"not identified": found}
+
+
+def _left_out(structure: ModelStructure) -> dict[str, str]:
+    """Return which long normal vectors are hyper-parameters, if they could be integrated out beside the others."""
+    model, shapes = structure.model, structure.model.eval_rv_shapes()
+    theta = [model.values_to_rvs[value] for value in structure.theta]
+    found = [str(rv.name) for rv in theta if is_standard(model, rv) and int(np.prod(shapes[rv.name])) > FEW]
+    if not found or not have_rows(structure.latents) or any(part in name for part in PROCESSES for name in found):
+        return {}
+    latent = [*(str(rv.name) for rv in structure.latents), *found]
+    try:
+        parts_of(structure_of(model, latent))
+    except ValueError:  # The likelihood is not a function of linear predictors of them.
+        return {}
+    return {
+        "left out": f"{', '.join(found)}: latent={latent} integrates them out too, with fewer hyper-parameters left"
+    }
 
 
 def _section(title: str, parts: dict[str, str]) -> str:

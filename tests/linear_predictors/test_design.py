@@ -5,8 +5,10 @@ from __future__ import annotations
 import numpy as np
 import pymc as pm
 import pytest
+from scipy.stats import multivariate_normal
 
 import pmgp
+from pmgp.core.approximations import Laplace
 from pmgp.core.likelihoods.checks import marked_rows
 from pmgp.interface.graphs.compilation import Compiler
 from pmgp.interface.model.effects import effects
@@ -76,6 +78,17 @@ def scales_before():
     return "raw", "w", "s"
 
 
+def scales_beside_data():
+    """Python multiplies from the left: (tau * Z) * raw[GROUP]; other terms are associated in other ways."""
+    tau, level, _, _, w, s = pieces()
+    rho = pm.Uniform("rho", 0.0, 1.0)
+    raw, other = pm.Normal("raw", 0.0, 1.0, shape=4), pm.Normal("other", 0.0, 1.0, shape=(4, 1))
+    column = (-(Z / tau * rho))[:, None] * other[GROUP]
+    eta = tau * Z * raw[GROUP] - Z * rho * Z * w[GROUP] / (tau * (1.0 + Z**2)) + (Z * (tau / rho)) * s[TIME]
+    pm.Poisson("y", pm.math.exp(level + eta + column[:, 0]), observed=COUNTS)
+    return "raw", "w", "s", "other"
+
+
 def signed(scale=None):
     """The likelihood looks at the predictor's negative, at either by the label, and at a half of it."""
     tau, _, _, u, w, _ = pieces()
@@ -84,7 +97,7 @@ def signed(scale=None):
     return "u", "w"
 
 
-BUILT = [indexed, slopes, sums_of_several, several_observed, table, scales_before, signed]
+BUILT = [indexed, slopes, sums_of_several, several_observed, table, scales_before, scales_beside_data, signed]
 
 
 @pytest.mark.parametrize("build", BUILT)
@@ -134,10 +147,43 @@ def test_rows_that_are_the_same_share_an_element():
     np.testing.assert_array_equal(shared.collect(np.arange(7.0)), [3.0, 0.0, 5.0, 5.0, 8.0])
 
 
-def test_effects_with_a_scale_before_them_are_found():
+@pytest.mark.parametrize(
+    ("build", "names"), [(scales_before, ["w", "raw"]), (scales_beside_data, ["w", "raw", "other"])]
+)
+def test_effects_with_a_scale_before_them_are_found(build, names):
     with pm.Model() as model:
-        scales_before()
-    assert [rv.name for rv in effects(model)] == ["w", "raw"]
+        build()
+    assert [rv.name for rv in effects(model)] == names
+
+
+SLOPES = {
+    "scale first": lambda omega, w: omega * Z * w,
+    "scale second": lambda omega, w: Z * omega * w,
+    "scale last": lambda omega, w: Z * w * omega,
+    "brackets": lambda omega, w: omega * (Z * w),
+    "divided": lambda omega, w: Z / (1.0 / omega) * w,
+    "negative": lambda omega, w: -(-omega * Z) * w,
+    "three": lambda omega, w: 0.5 * Z * (2.0 * omega) * w,
+}
+
+
+@pytest.mark.parametrize("slope", SLOPES.values(), ids=SLOPES)
+def test_a_slope_has_one_evidence_however_it_is_associated(slope):
+    with pm.Model() as model:
+        omega, w = pm.HalfNormal("omega", 1.0), pm.Normal("w", 0.0, 1.0, shape=4)
+        pm.Normal("y", slope(omega, w[GROUP]), np.float64(0.5), observed=Z)
+    parts, theta = take_apart(model), np.log([0.7])
+    design = Z[:, None] * np.eye(4)[GROUP]
+    exact = multivariate_normal(np.zeros(8), 0.49 * design @ design.T + 0.25 * np.eye(8)).logpdf(Z)
+    q = Laplace(sweeps=0).fit(parts.prior(theta), parts.likelihood(theta))
+    assert q.log_evidence == pytest.approx(exact, rel=1e-7)
+
+
+def test_a_slope_with_a_factor_that_is_not_a_number_has_no_scale():
+    with pm.Model() as model:
+        omega, w = pm.HalfNormal("omega", 1.0), pm.Normal("w", 0.0, 1.0, shape=4)
+        pm.Normal("y", (omega + Z) * Z * w[GROUP], 0.5, observed=Z)
+    assert effects(model) == []
 
 
 def test_effects_of_groups_are_found_and_other_normal_variables_are_not():

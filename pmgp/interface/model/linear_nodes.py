@@ -17,7 +17,7 @@ from pymc.pytensorf import constant_fold
 from pytensor.graph.basic import Apply, Variable
 from pytensor.graph.traversal import io_toposort, walk
 from pytensor.scalar.basic import Add, Exp, Mul, Neg, Second, Sub, Switch, TrueDiv
-from pytensor.tensor.elemwise import Elemwise
+from pytensor.tensor.elemwise import DimShuffle, Elemwise
 from pytensor.tensor.shape import Shape, Shape_i
 from pytensor.tensor.variable import TensorVariable
 
@@ -187,11 +187,11 @@ def _linear(
     node: Apply, own: list[Variable], linear: dict[Variable, Linear], varies: set[Variable], scaled: bool
 ) -> Linear | None:
     """Return a node as a linear one, or None if it is not linear."""
-    scale = scale_before(node, own, varies) if scaled else None
-    if scale is not None:
+    before = scale_before(node, own, varies) if scaled else None
+    if before is not None:
         [one] = own
-        rest = [other for other in node.inputs if other is not one and other not in varies]
-        plain = pt.mul(linear[one].plain, *rest) if rest else linear[one].plain
+        scale, data = before
+        plain = _multiply([linear[one].plain, *data])
         return Linear(plain, {value: (*factors, scale) for value, factors in linear[one].factors.items()})
     if not is_linear(node, own, varies):
         return None
@@ -206,17 +206,57 @@ def _linear(
     return Linear(node.clone_with_new_inputs(plain, strict=False).outputs[0], together)
 
 
-def scale_before(node: Apply, own: list[Variable], varies: set[Variable]) -> TensorVariable | None:
-    """Return the scalar of theta by which a node multiplies one linear node, or None if it does something else."""
-    operation = getattr(node.op, "scalar_op", None)
-    others = [one for one in node.inputs if one not in own and one in varies]
-    if len(own) != 1 or not others or not all(all(one.type.broadcastable) for one in others):
+def scale_before(
+    node: Apply, own: list[Variable], varies: set[Variable]
+) -> tuple[TensorVariable, list[TensorVariable]] | None:
+    """Return the scalar of theta, and the data, by which a node multiplies one linear node.
+
+    The result is None for a node that does something else, or multiplies by data alone.
+    """
+    found = _multiplied(node, own, varies) if len(own) == 1 else None
+    if found is None or not found.scalars or own[0] not in found.others:
         return None
-    if isinstance(operation, Mul):
-        return pt.mul(*numbers) if len(numbers := [one.dimshuffle() for one in others]) > 1 else numbers[0]
-    if isinstance(operation, TrueDiv) and node.inputs[0] is own[0]:
-        return 1.0 / others[0].dimshuffle()
-    return None
+    return _multiply(found.scalars), [one for one in found.others if one is not own[0]]
+
+
+def _multiply(factors: list[TensorVariable]) -> TensorVariable:
+    return pt.mul(*factors) if len(factors) > 1 else factors[0]
+
+
+class _Product(NamedTuple):
+    """Factors of a product: scalars of theta, and others, which are data or a linear node."""
+
+    scalars: list[TensorVariable]
+    others: list[TensorVariable]
+
+
+def _product(variable: TensorVariable, own: list[Variable], varies: set[Variable]) -> _Product | None:
+    """Return a variable as a product, or None if it is not one of scalars of theta, data and a linear node."""
+    if variable in own or variable not in varies:
+        return _Product([], [variable])
+    if all(variable.type.broadcastable):
+        return _Product([variable.dimshuffle()], [])
+    return None if variable.owner is None else _multiplied(variable.owner, own, varies)
+
+
+def _multiplied(node: Apply, own: list[Variable], varies: set[Variable]) -> _Product | None:
+    """Return what a node computes as a product; Python reads omega * z * w[group] as (omega * z) * w[group]."""
+    operation = node.op if isinstance(node.op, DimShuffle) else getattr(node.op, "scalar_op", None)
+    if not isinstance(operation, Mul | TrueDiv | Neg | DimShuffle):
+        return None
+    parts = [found for one in node.inputs if (found := _product(one, own, varies)) is not None]
+    if len(parts) < len(node.inputs):
+        return None
+    first, rest = parts[0], parts[1:]
+    match operation:
+        case TrueDiv():
+            rest = [_Product([1.0 / one for one in part.scalars], [1.0 / one for one in part.others]) for part in rest]
+        case Neg():
+            rest = [_Product([], [pt.constant(-1, dtype="int8")])]
+        case DimShuffle():
+            first = _Product(first.scalars, [node.op(_multiply(first.others))])
+    together = [first, *rest]
+    return _Product(*([one for part in together for one in part[kind]] for kind in range(2)))
 
 
 def theta_scales(
