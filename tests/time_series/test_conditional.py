@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import tracemalloc
+from functools import partial
 
 import numpy as np
 import pymc as pm
@@ -11,7 +12,7 @@ import xarray as xr
 from scipy.stats import multivariate_normal
 
 import pmgp
-from pmgp.core.markov import Line, StatePattern, Times, transitions
+from pmgp.core.markov import Line, StatePattern, Times, sample_path, transitions
 from pmgp.interface.model.latent_variable import ModelError
 from tests.time_series.test_waves import cosine, matern
 
@@ -61,12 +62,12 @@ def test_means_and_covariances_are_those_of_dense_algebra():
     # A draw is one of the prior, and the mean given what it misses: that is its covariance.
     prior = covariance(np.concatenate([old, new]))
     missed = np.array(
-        [pattern.observe(pattern.mean_given(values, np.concatenate([row[:n], unknown]))) for row in prior]
+        [pattern.observe(pattern.moments_given(values, np.concatenate([row[:n], unknown]))[0]) for row in prior]
     )
     np.testing.assert_allclose((prior - missed)[n:, n:], dense, atol=1e-8)
     # A twin that forgets what comes after a time.
     later = old > 8.0
-    twin = pattern.mean_given(values, np.concatenate([np.where(later, np.nan, f), unknown]))
+    twin, _ = pattern.moments_given(values, np.concatenate([np.where(later, np.nan, f), unknown]))
     assert np.abs(pattern.observe(twin)[n:] - mean).max() > 1e-2
 
 
@@ -79,12 +80,36 @@ def conditional_model(old: np.ndarray, new: np.ndarray) -> pm.Model:
     return model
 
 
-def test_what_rounding_does_not_resolve_is_refused():
-    """The filter stops where a variance is no more than a rounding error; the arrays after it are as they came."""
-    times, lines = Times(np.arange(24) * 1e-4), [Line(2.5, 1.0, 1.0), Line(2.5, 3.0, 1.0)]
+def close_together(lines: list[Line], step: float) -> tuple[StatePattern, np.ndarray, np.ndarray]:
+    """Twelve known values, and an unknown one in the middle."""
+    times = Times(step * np.append(np.arange(12.0), 5.5))
     pattern, values = StatePattern.of(times, lines), transitions(times, lines)
-    with pytest.raises(FloatingPointError, match=r"does not resolve: times are too close .* leave out times"):
-        pattern.moments_given(values, np.sin(times.distinct))
+    f = pattern.observe(pattern.drawn_given(np.random.default_rng(1), values, np.full(13, np.nan)))
+    return pattern, values, np.append(f[:-1], np.nan)
+
+
+CLOSE = {
+    "3/2": ([Line(1.5, 1.0, 1.0)], 1e-8, None),
+    "5/2": ([Line(2.5, 1.0, 1.0)], 6e-6, 3e-6),
+    "3/2 + 3/2": ([Line(1.5, 1.0, 1.0), Line(1.5, 10.0, 1.0)], 6e-5, 2e-5),
+    "5/2 + 5/2": ([Line(2.5, 1.0, 1.0), Line(2.5, 3.0, 1.0)], 2e-3, 5e-4),
+}
+
+
+@pytest.mark.parametrize(("lines", "shortest", "refused"), CLOSE.values(), ids=CLOSE)
+def test_what_rounding_does_not_resolve_is_refused_and_the_rest_has_two_digits(lines, shortest, refused):
+    """Between close values a process is an integrated Wiener process: its variance goes with a power of the step."""
+    variances = []
+    for step in (1e-2, shortest):
+        pattern, values, f = close_together(lines, step)
+        covariances = pattern.moments_given(values, f)[1]
+        variances.append(pattern.site_variances(covariances[None])[-1] / step ** (2.0 * lines[0].order))
+    assert variances[1] == pytest.approx(variances[0], rel=0.03)
+    if refused is not None:
+        pattern, values, f = close_together(lines, refused)
+        for function in (pattern.moments_given, partial(sample_path, np.random.default_rng(1), pattern)):
+            with pytest.raises(FloatingPointError, match=r"does not resolve: times are too close .* leave out times"):
+                function(values, f)
 
 
 def test_paths_and_densities_are_those_of_a_normal_vector():

@@ -33,6 +33,9 @@ IMPULSES: dict[float, list[list[float]]] = {
     2.5: [[0.0, 0.0, 0.5], [0.0, 1.0, -0.5], [1.0, -2.0, 0.5]],
 }
 DIFFUSIONS = {0.5: 2.0, 1.5: 4.0, 2.5: 16.0 / 3.0}
+# Smallest variances of a value and of a derivative, relative to the numbers whose difference they are, that have two
+# correct digits. Draws of states while sampling do with less: f itself is known there, and any variance serves.
+RESOLVED, POSITIVE = np.array([1e-12, 1e-10]), np.array([0.0, -np.inf])
 
 
 class Times:
@@ -85,7 +88,9 @@ class StatePattern(ChainPattern):
         loop("blocks.add_sites")(self.where, self.loading, np.ascontiguousarray(precision), out[2])
         return out
 
-    def drawn_given(self, rng: np.random.Generator, values: np.ndarray, f: np.ndarray) -> np.ndarray | None:
+    def drawn_given(
+        self, rng: np.random.Generator, values: np.ndarray, f: np.ndarray, resolved: np.ndarray = POSITIVE
+    ) -> np.ndarray | None:
         """Draw from N(0, Q^-1) given f = A x, where NaN stands for unknown values: (n,) -> (T, d).
 
         The draw is one from the prior, plus the mean given that draw's error in f.
@@ -94,21 +99,19 @@ class StatePattern(ChainPattern):
         if factor is None:
             return None
         drawn = factor.sample(rng, 1)[0]
-        return drawn + self.mean_given(values, f - self.observe(drawn))
+        return drawn + self.moments_given(values, f - self.observe(drawn), resolved)[0]
 
-    def mean_given(self, values: np.ndarray, f: np.ndarray) -> np.ndarray:
-        """Return the mean of N(0, Q^-1) given f = A x, where NaN stands for unknown values: (n,) -> (T, d)."""
-        return self.moments_given(values, f)[0]
-
-    def moments_given(self, values: np.ndarray, f: np.ndarray) -> tuple[np.ndarray, np.ndarray]:
+    def moments_given(
+        self, values: np.ndarray, f: np.ndarray, resolved: np.ndarray = RESOLVED
+    ) -> tuple[np.ndarray, np.ndarray]:
         """Return mean and covariance of each state given f = A x: (n,) -> (T, d) and (T, d, d).
 
         This is Rauch, Tung and Striebel's smoother. NaN in f stands for unknown values. FloatingPointError is raised
-        where known values leave a variance that is no more than a rounding error.
+        where known values leave a variance that is not `resolved`.
         """
         distinct, seen = np.full(self.length, np.nan), ~np.isnan(f)
         distinct[self.where[seen]] = f[seen]
-        density, mean, known = _filtered(values, self.loading[0], distinct)
+        density, mean, known = _filtered(values, self.loading[0], distinct, resolved)
         # The filter has stopped, and what follows in the arrays has not been written.
         if np.isnan(density):
             raise FloatingPointError(
@@ -153,15 +156,15 @@ def log_density(values: np.ndarray, lines: Sequence[Line], deviations: np.ndarra
 
     `values` (3, T, d, d): from `transitions`; `deviations` (T,): values of the process less its mean.
     """
-    return _filtered(values, _loading(lines), deviations)[0]
+    return _filtered(values, _loading(lines), deviations, POSITIVE)[0]
 
 
 def sample_path(rng: np.random.Generator, pattern: StatePattern, values: np.ndarray, f: np.ndarray) -> np.ndarray:
     """Draw the process less its mean, at the times of the pattern's sites, given f where it is not NaN: (n,).
 
-    Raises ValueError for impossible parameters.
+    Raises ValueError for impossible parameters, and FloatingPointError for times that are too close.
     """
-    state = pattern.drawn_given(rng, values, f)
+    state = pattern.drawn_given(rng, values, f, RESOLVED)
     if state is None:
         raise ValueError(
             "length-scales, variances and periods of a process in time must be positive and finite, and the "
@@ -170,10 +173,12 @@ def sample_path(rng: np.random.Generator, pattern: StatePattern, values: np.ndar
     return pattern.observe(state)
 
 
-def _filtered(values: np.ndarray, loading: np.ndarray, f: np.ndarray) -> tuple[float, np.ndarray, np.ndarray]:
+def _filtered(
+    values: np.ndarray, loading: np.ndarray, f: np.ndarray, resolved: np.ndarray
+) -> tuple[float, np.ndarray, np.ndarray]:
     """Return the log density of f, and mean and covariance of each state given f up to its time."""
     mean, known = np.empty(values.shape[1:3]), np.empty(values.shape[1:])
-    arguments = np.ascontiguousarray(loading), np.ascontiguousarray(f)
+    arguments = np.ascontiguousarray(loading), np.ascontiguousarray(f), resolved
     return float(loop("states.density")(values[0], values[1], *arguments, mean, known)), mean, known
 
 

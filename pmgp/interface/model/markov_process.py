@@ -74,9 +74,9 @@ class Markov:
 
     Times without observations may be among the others: `f` is drawn there too, between observations or after them.
     :meth:`conditional` and :func:`pmgp.predict` give the process at times that come up after sampling. They raise a
-    FloatingPointError if times are so close that double precision leaves no variance between them: at steps of 1e-8
-    length-scales for `Matern52` alone, 1e-6 for a sum of two `Matern32`, and 1e-4 for a sum of two `Matern52`; a
-    periodic kernel is a sum of many. Round such times, so that they are equal.
+    FloatingPointError if times are so close that double precision leaves two digits or less of a mean or a variance
+    between them: at steps below 5e-6 length-scales for `Matern52` alone, 5e-5 for a sum of two `Matern32`, and 1e-3 for
+    a sum of two `Matern52`; a periodic kernel is a sum of many. Round such times, so that they are equal.
 
     References
     ----------

@@ -174,12 +174,13 @@ def factorize(
     return total if not math.isnan(last) else math.nan
 
 
-@kernel(NUMBER, BLOCKS, BLOCKS, VECTOR, VECTOR, WRITTEN_ROWS, WRITTEN_BLOCKS)
+@kernel(NUMBER, BLOCKS, BLOCKS, VECTOR, VECTOR, VECTOR, WRITTEN_ROWS, WRITTEN_BLOCKS)
 def density(
     noise: np.ndarray,
     regression: np.ndarray,
     loading: np.ndarray,
     values: np.ndarray,
+    resolved: np.ndarray,
     mean: np.ndarray,
     known: np.ndarray,
 ) -> float:
@@ -188,6 +189,8 @@ def density(
     - noise, regression (T, d, d)
     - loading (d,)
     - values (T,): values, NaN where they are not known
+    - resolved (2,): the result is NaN if, relative to the sizes of its terms, the variance of a value is not above the
+      first, or relative to what it was before that value, the variance of a derivative is not above the second
     - mean (T, d): written: means
     - known (T, d, d): written: covariances
     """
@@ -195,7 +198,7 @@ def density(
     before, moved, seen = np.empty((d, d)), np.zeros(d), np.empty(d)
     total = 0.0
     for t in range(number):
-        variance, residual = 0.0, values[t]
+        variance, size, residual = 0.0, 0.0, values[t]
         for i in range(d):
             for j in range(d):
                 before[i, j] = noise[t, i, j]
@@ -215,15 +218,18 @@ def density(
             seen[i] = 0.0
             for j in range(d):
                 seen[i] += before[i, j] * loading[j]
+                size += abs(loading[i] * before[i, j] * loading[j])
             variance += loading[i] * seen[i]
             residual -= loading[i] * moved[i]
-        if not variance > 0.0:
+        if not variance > resolved[0] * size:
             return math.nan
         total -= 0.5 * (math.log(2.0 * math.pi * variance) + residual * residual / variance)
         for i in range(d):
             mean[t, i] = moved[i] + seen[i] * residual / variance
             for j in range(d):
                 known[t, i, j] = before[i, j] - seen[i] * seen[j] / variance
+            if loading[i] == 0.0 and not known[t, i, i] > resolved[1] * before[i, i]:
+                return math.nan
     return total
 
 
