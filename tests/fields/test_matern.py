@@ -13,7 +13,7 @@ from scipy.stats import multivariate_normal
 
 import pmgp
 from pmgp.core.approximations import Laplace
-from pmgp.core.markov import PathSampling
+from pmgp.core.markov import PathSampling, PrecisionPrior
 from pmgp.core.markov.fields import matern_coefficients, matern_on_mesh
 from pmgp.interface.model.taking_apart import take_apart
 from pmgp.interface.steps.starts import unusable_start
@@ -111,6 +111,66 @@ def test_normal_observations_have_the_evidence_of_dense_algebra(X):
         assert q.log_evidence == pytest.approx(exact, rel=1e-10, abs=1e-10 * LATTICE.size if X is not None else 0.0)
         estimate = PathSampling(8, width=3).estimate(np.random.default_rng(1), q, parts.likelihood(theta))
         assert estimate.log_evidence == pytest.approx(exact, abs=1e-8)
+
+
+def spectral_covariance(lengthscale: float, sigma: float) -> tuple[np.ndarray, np.ndarray]:
+    """Vectors and variances of the waves of the lattice: for long length-scales no other digits are left."""
+    waves, vectors = np.linalg.eigh(LATTICE.stiffness.toarray() / LATTICE.area)
+    waves[0], vectors[:, 0] = 0.0, 1.0 / np.sqrt(LATTICE.size)
+    squared = 2.0 / lengthscale**2
+    return vectors, 4.0 * np.pi * squared * sigma**2 / np.square(squared + waves) / LATTICE.area
+
+
+def theta_at(parts, lengthscale: float) -> np.ndarray:
+    named = {"l_log__": lengthscale, "sigma_log__": SIGMA, "tau_log__": 0.5}
+    return np.log([named[name] for name in parts.theta_names])
+
+
+@pytest.mark.parametrize("lengthscale", [1e1, 1e3, 1e5, 1e7])
+def test_long_lengthscales_keep_the_level(lengthscale):
+    parts, y = take_apart(on(X=POINTS)), np.cos(np.arange(len(POINTS)))
+    theta = theta_at(parts, lengthscale)
+    vectors, variances = spectral_covariance(lengthscale, SIGMA)
+    rows = LATTICE.at(POINTS) @ vectors
+    covariance = (rows[:, 1:] * variances[1:]) @ rows[:, 1:].T + 0.25 * np.eye(len(y))
+    # The level is added by the lemma of the determinant, and Woodbury's identity.
+    inverse, ones, level = np.linalg.inv(covariance), rows[:, 0], variances[0]
+    size, seen = 1.0 + level * ones @ inverse @ ones, ones @ inverse @ (y - 0.3)
+    fitted = (y - 0.3) @ inverse @ (y - 0.3) - level * seen**2 / size
+    exact = -0.5 * (np.linalg.slogdet(2.0 * np.pi * covariance)[1] + np.log(size) + fitted)
+    prior = parts.prior(theta)
+    q = Laplace(sweeps=0).fit(prior, parts.likelihood(theta))
+    assert q.log_evidence == pytest.approx(exact, abs=1e-8)
+    np.testing.assert_allclose(prior.variance[-LATTICE.size :], np.square(vectors) @ variances, rtol=1e-9)
+    # A twin without the sums of Q's rows.
+    plain = PrecisionPrior.centered(prior.pattern, prior.values).factor
+    lost = plain is None or abs(plain.log_determinant - prior.factor.log_determinant) > 1e-3
+    assert lost == (lengthscale > 100.0)
+
+
+def test_densities_with_long_lengthscales_keep_the_level():
+    model, rng = on(mean=np.float64(0.0)), np.random.default_rng(4)
+    vectors, variances = spectral_covariance(1e4, SIGMA)
+    normals = rng.normal(size=LATTICE.size)
+    density = model.compile_fn(
+        model.logp(vars=[model["f"]], sum=False)[0], inputs=model.value_vars, mode="FAST_COMPILE"
+    )
+    theta = {"sigma_log__": np.log(SIGMA), "l_log__": np.log(1e4)}
+    found = density(theta | {"f": vectors @ (np.sqrt(variances) * normals)}).item()
+    assert found == pytest.approx(-0.5 * (np.log(2.0 * np.pi * variances) + normals**2).sum(), abs=1e-5)
+
+
+def test_a_sum_with_a_field_whose_level_is_lost_has_no_density():
+    groups = np.arange(LATTICE.size) % 3
+
+    def beside_groups(f):
+        u = pm.Normal("u", 0.0, pm.HalfNormal("tau", 1.0), shape=3)
+        pm.Normal("y", f + u[groups], np.float64(0.5), observed=np.cos(np.arange(LATTICE.size)))
+
+    parts = take_apart(on(likelihood=beside_groups))
+    assert parts.prior(theta_at(parts, 100.0)).factorized() is not None
+    assert parts.prior(theta_at(parts, 1e4)).factorized() is None
+    assert "rounding loses the field's level" in unusable_start(parts, theta_at(parts, 1e4))
 
 
 def test_the_field_at_points_tells_its_nodes():

@@ -9,15 +9,61 @@ from __future__ import annotations
 
 from collections.abc import Sequence
 from dataclasses import dataclass
+from functools import cached_property
 from typing import Any
 
 import numpy as np
 from scipy import sparse
 from scipy.sparse.csgraph import connected_components
 
-from pmgp.core.markov.prior import PrecisionPrior
+from pmgp.core.markov.prior import PrecisionPrior, PrecisionShrinkage
 from pmgp.core.markov.soft_sums import soft_sum
-from pmgp.core.markov.sparse import SparsePattern
+from pmgp.core.markov.sparse import SparseFactor, SparsePattern
+
+# Largest relative error of the precision of a field's level that rounding may cause, and the largest row sum of a
+# matrix, relative to its elements, that is zero apart from rounding.
+TOLERANCE, ROUNDED = 1e-3, 1e-10
+
+
+@dataclass(frozen=True, eq=False)
+class LevelPrior(PrecisionPrior):
+    """A prior whose precision hardly restricts the level of x, so that Q 1 is lost where Q is rounded.
+
+    `sums` (m,): Q 1.
+    """
+
+    pattern: SparsePattern
+    sums: np.ndarray
+
+    @cached_property
+    def factor(self) -> SparseFactor | None:
+        """Factor of Q; None if Q is indefinite."""
+        return self.pattern.factorize_with_sums(self.values, self.sums)
+
+    def shrinkage(self, precision: np.ndarray) -> PrecisionShrinkage | None:
+        """Return S for sites with these precisions, or None if Q or Q + A'WA is indefinite."""
+        if self.factor is None:
+            return None
+        ones = self.pattern.observe(np.ones(self.pattern.shape))
+        sums = self.sums + self.pattern.spread(precision * ones)
+        factor = self.pattern.factorize_with_sums(self.pattern.with_sites(self.values, precision), sums)
+        return None if factor is None else PrecisionShrinkage(self, precision, factor)
+
+    def is_resolved(self) -> bool:
+        """Whether the values of Q alone give the precision of the level, by the size of their rounding errors."""
+        error = np.finfo(float).eps * np.abs(self.values).max()
+        return bool(error <= TOLERANCE * self.sums.mean())
+
+    def quadratic(self, x: np.ndarray) -> float:
+        """Return x'Q x for x of shape (m,), in which the level contributes Q 1 alone."""
+        level = x.mean()
+        rest = x - level
+        return float((level * level + 2.0 * level * rest) @ self.sums + rest @ self.pattern.product(self.values, rest))
+
+    def multiplied(self, x: np.ndarray) -> np.ndarray:
+        """Return Q x for x of shape (m,)."""
+        level = x.mean()
+        return level * self.sums + self.pattern.product(self.values, x - level)
 
 
 @dataclass(frozen=True, eq=False, repr=False)
@@ -45,6 +91,21 @@ class SummedPrecision:
         The offset is a number or of shape (n,).
         """
         return PrecisionPrior.centered(self.pattern, coefficients @ self.parts, offset)
+
+
+@dataclass(frozen=True, eq=False, repr=False)
+class LevelPrecision(SummedPrecision):
+    """The same for a precision that hardly restricts the level of x.
+
+    `sums` (k, m): the Q_k 1.
+    """
+
+    sums: np.ndarray
+
+    def prior(self, coefficients: np.ndarray, offset: float | np.ndarray = 0.0) -> LevelPrior:
+        """Return the Gaussian, as above."""
+        given = super().prior(coefficients, offset)
+        return LevelPrior(self.pattern, given.values, given.state_mean, given.offset, coefficients @ self.sums)
 
 
 def checked_neighbors(weights: Any) -> sparse.csc_array:
@@ -115,15 +176,21 @@ def intrinsic_autoregression(neighbors: Any, deviation: float, deviation_of_mean
     return PrecisionPrior.centered(pattern, values)
 
 
-def matern_on_mesh(mass: np.ndarray, stiffness: Any, design: Any = None) -> SummedPrecision:
+def matern_on_mesh(mass: np.ndarray, stiffness: Any, design: Any = None) -> LevelPrecision:
     """Return the precision tau^2 (kappa^2 C + G) C^-1 (kappa^2 C + G), with coefficients tau^2 (kappa^4, 2 kappa^2, 1).
+
+    Gradients of a level are zero, G 1 = 0, and it has the precision tau^2 kappa^4 1'C 1. For long length-scales this is
+    far below the rounding errors of G C^-1 G, which is of size 16 on a lattice of unit cells.
 
     - `mass` (m,): diagonal of C, the area of each node
     - `stiffness` (m, m): G
     - `design` (n, m): A: the field at the observations is A times its values at the nodes
     """
     twice = sparse.csc_array(stiffness @ sparse.diags_array(1.0 / mass) @ stiffness)
-    return SummedPrecision.of([sparse.diags_array(mass), stiffness, twice], design)
+    summed = SummedPrecision.of([sparse.diags_array(mass), stiffness, twice], design)
+    slopes = np.asarray(stiffness.sum(axis=1)).ravel()
+    slopes[np.abs(slopes) <= ROUNDED * abs(stiffness).max()] = 0.0
+    return LevelPrecision(summed.pattern, summed.parts, np.stack([mass, slopes, stiffness @ (slopes / mass)]))
 
 
 def matern_coefficients(lengthscale: float, deviation: float) -> np.ndarray:

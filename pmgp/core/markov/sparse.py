@@ -234,6 +234,25 @@ class SparsePattern:
         sound = loop("supernodes.factorize")(*self.supernodes, *self.columns, lower, pivots)
         return SparseFactor(self, lower, pivots, *np.zeros((2, number))) if sound else None
 
+    def factorize_with_sums(self, values: np.ndarray, sums: np.ndarray) -> SparseFactor | None:
+        """Return the factor of Q, whose last pivots follow from Q 1, (m,), or None if Q is indefinite.
+
+        A precision that hardly restricts the level of x has a last pivot that is the small difference of large numbers.
+        L D L' 1 = Q 1, and L' 1 is one where L has no elements below its diagonal: D is L^-1 Q 1 there. That is so for
+        the last element of each connected part.
+        """
+        last = np.flatnonzero(np.diff(self.columns[0]) == 0)
+        raised = np.array(values)
+        # The pivot, which is replaced, must only be positive.
+        raised[np.flatnonzero(self._on_diagonal)[self.order[last]]] *= 2.0
+        factor = self.factorize(raised)
+        if factor is None:
+            return None
+        solved = np.array(sums[self.order], dtype=np.float64, order="C")
+        loop("pattern.forward")(*self.columns, factor.values, solved)
+        factor.pivots[last] = solved[last]
+        return factor if (solved[last] > 0.0).all() and np.isfinite(solved[last]).all() else None
+
     def _matrix(self, values: np.ndarray) -> Any:
         return sparse.csc_matrix((values, self._upper.indices, self._upper.indptr), shape=self._upper.shape)
 

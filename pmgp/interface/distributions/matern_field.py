@@ -14,7 +14,7 @@ from pytensor.graph.op import Op
 from pytensor.tensor.random.op import RandomVariable
 from pytensor.tensor.variable import TensorVariable
 
-from pmgp.core.markov.fields import SummedPrecision, matern_coefficients
+from pmgp.core.markov.fields import LevelPrecision, matern_coefficients
 
 
 class MaternFieldRV(RandomVariable):
@@ -30,7 +30,7 @@ class MaternFieldRV(RandomVariable):
     _print_name = ("SPDE", "\\operatorname{SPDE}")
     __props__ = (*RandomVariable.__props__, "summed")
 
-    def __init__(self, summed: SummedPrecision, **kwargs: Any) -> None:
+    def __init__(self, summed: LevelPrecision, **kwargs: Any) -> None:
         self.summed = summed
         super().__init__(**kwargs)
 
@@ -50,7 +50,7 @@ class _Density(Op):
 
     __props__ = ("summed",)
 
-    def __init__(self, summed: SummedPrecision) -> None:
+    def __init__(self, summed: LevelPrecision) -> None:
         self.summed = summed
 
     def make_node(self, *inputs: Any) -> Apply:
@@ -65,7 +65,7 @@ class _Density(Op):
         atol = 1e-6 * np.abs(deviation).max(initial=0.0)
         if np.allclose(pattern.observe(x), deviation, rtol=1e-6, atol=atol) and prior.factor is not None:
             found = prior.factor.log_determinant - len(x) * np.log(2.0 * np.pi)
-            found = 0.5 * (found - x @ pattern.product(prior.values, x))
+            found = 0.5 * (found - prior.quadratic(x))
         output_storage[0][0] = np.asarray(found)
 
     def pullback(self, inputs: Sequence[Any], outputs: Sequence[Any], gradients: Sequence[Any]) -> list[Any]:
@@ -89,7 +89,7 @@ class _Gradient(Op):
 
     __props__ = ("summed",)
 
-    def __init__(self, summed: SummedPrecision) -> None:
+    def __init__(self, summed: LevelPrecision) -> None:
         self.summed = summed
 
     def make_node(self, *inputs: Any) -> Apply:
@@ -101,7 +101,7 @@ class _Gradient(Op):
         x, coefficients = inputs
         prior, pattern = self.summed.prior(coefficients), self.summed.pattern
         weights = pattern.counted(0.5 * (prior.covariances - pattern.outer(x, x)))
-        output_storage[0][0] = -pattern.product(prior.values, x)
+        output_storage[0][0] = -prior.multiplied(x)
         output_storage[1][0] = self.summed.parts @ weights
 
 

@@ -124,7 +124,10 @@ class _Intrinsic(Field):
 class _Matern(Field):
     """:class:`pmgp.gp.SPDE`."""
 
-    needs = "lengthscale (or range) and sigma must be positive and finite"
+    needs = (
+        "lengthscale (or range) and sigma must be positive and finite, and in a sum with other effects the "
+        "length-scale must be below about a thousand cells, as rounding loses the field's level above that"
+    )
 
     def parameters(self, rv: TensorVariable) -> MaternField:
         return MaternField(*rv.owner.op.dist_params(rv.owner))
@@ -160,7 +163,7 @@ def _always(prior: PrecisionPrior, *parameters: np.ndarray) -> PrecisionPrior:
     return prior
 
 
-def _matern(summed: fields.SummedPrecision, mean: np.ndarray, lengthscale: Any, sigma: Any) -> PrecisionPrior:
+def _matern(summed: fields.LevelPrecision, mean: np.ndarray, lengthscale: Any, sigma: Any) -> PrecisionPrior:
     return summed.prior(fields.matern_coefficients(float(lengthscale), float(sigma)), mean)
 
 

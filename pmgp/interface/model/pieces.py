@@ -14,6 +14,7 @@ import pymc as pm
 from pytensor.tensor.variable import TensorVariable
 from scipy import sparse
 
+from pmgp.core.markov.fields import LevelPrior
 from pmgp.core.markov.soft_sums import SoftSumPattern
 from pmgp.interface.model.effects import is_correlated, is_normal
 from pmgp.interface.model.latent_pieces import LatentPieces
@@ -189,7 +190,11 @@ class PriorPiece:
         """Return precision and mean."""
         prior = self._prior(theta)
         weight = 0.0 if self.direction is None else float(prior.values[-1])
-        return Block(prior.values.ravel()[self._places], prior.mean, weight)
+        upper = prior.values.ravel()[self._places]
+        if isinstance(prior, LevelPrior) and not prior.is_resolved():
+            # The joint precision has these values alone, which are a wrong density.
+            upper = np.full_like(upper, np.nan)
+        return Block(upper, prior.mean, weight)
 
 
 def _chosen(pattern: Any) -> np.ndarray | None:
