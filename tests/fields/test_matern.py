@@ -64,6 +64,18 @@ def test_the_variance_is_inflated_at_edges_and_a_border_takes_it_away():
     np.testing.assert_allclose(variance[lattice.interior], 1.0, atol=0.08)
 
 
+@pytest.mark.parametrize(
+    ("lengthscale", "ratio"),
+    [(0.25, 0.31), (0.5, 0.76), (1.0, 1.10), (1.5, 1.13), (2.0, 1.12), (3.0, 1.08), (5.0, 1.04), (8.0, 1.02)],
+)
+def test_the_variance_in_the_middle_is_as_documented(lengthscale, ratio):
+    lattice = pmgp.gp.Lattice((1, 1), border=27)
+    summed = matern_on_mesh(lattice.mass, lattice.stiffness)
+    variance = summed.prior(matern_coefficients(lengthscale, SIGMA)).variance / SIGMA**2
+    assert variance[lattice.interior] == pytest.approx(ratio, abs=0.0051)
+    assert re.search(rf"\b{ratio:.2f}\b", pmgp.gp.SPDE.__doc__)
+
+
 class Unit:
     """Gives unit vectors in place of normals, so that draws are the columns of a root of the covariance."""
 

@@ -35,6 +35,11 @@ def several_rows():
     poisson(x.sum(axis=0))
 
 
+def without_steps():
+    x = pm.GaussianRandomWalk("x", sigma=pm.HalfNormal("sigma"), init_dist=pm.Normal.dist(0, 1), shape=1)
+    poisson(x[np.zeros(6, dtype=int)])
+
+
 def transformed():
     zero_sum = pm.distributions.transforms.ZeroSumTransform([0])
     poisson(pm.GaussianRandomWalk("x", init_dist=pm.Normal.dist(0, 1), shape=6, transform=zero_sum))
@@ -60,6 +65,7 @@ REFUSED = {
     known_start: r"first values are DiracDelta, .*small sigma",
     heavy_steps: r"its innovations are Laplace, and only normal ones",
     several_rows: r"it has 2 dimensions: give it shape=n",
+    without_steps: r"with shape=1 PyMC has no density for a walk: give dims=\.\.\., or",
     transformed: r"it has a transform",
     neighbors: r"does not factorize over 'x'",
     no_hyperparameters: r"no hyper-parameters besides 'x'",
@@ -72,6 +78,13 @@ def test_models_are_refused_in_words(build, words):
         build()
     with model, pytest.raises(ModelError, match=words):
         pmgp.PseudoMarginal()
+
+
+def test_a_walk_of_one_value_with_a_dimension_is_accepted():
+    with pm.Model(coords={"time": [0]}) as model:
+        sigma, first = pm.HalfNormal("sigma"), pm.Normal.dist(0, 1)
+        poisson(pm.GaussianRandomWalk("x", sigma=sigma, init_dist=first, dims="time")[np.zeros(6, dtype=int)])
+    assert pmgp.describe(model).refused is None
 
 
 def test_descriptions_say_why():

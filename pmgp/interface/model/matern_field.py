@@ -30,7 +30,7 @@ class SPDE:
         The distance at which the correlation is about 0.14, in place of the length-scale and twice as long:
         sqrt(8) / kappa.
     sigma : tensor_like
-        Standard deviation of the field, away from the edges of the mesh.
+        Standard deviation of the field in the limit of small cells, away from the edges of the mesh; see the notes.
     mean : tensor_like
         Mean of the field, a scalar.
 
@@ -43,7 +43,7 @@ class SPDE:
     --------
     >>> import numpy as np, pmgp, pymc as pm
     >>> points = np.random.default_rng(1).uniform(0, 10, (80, 2))
-    >>> lattice = pmgp.gp.Lattice((10, 10), border=3)
+    >>> lattice = pmgp.gp.Lattice((20, 20), spacing=0.5, border=6)
     >>> counts = lattice.counts(points)[lattice.interior]
     >>> with pm.Model() as model:
     ...     level, sigma = pm.Normal("level", 0, 1), pm.HalfNormal("sigma", 1)
@@ -51,9 +51,16 @@ class SPDE:
     ...     f = pmgp.gp.SPDE(lattice, lengthscale=lengthscale, sigma=sigma).prior("f")
     ...     y = pm.Poisson("y", pm.math.exp(level + f[lattice.interior]) * lattice.area, observed=counts)
     >>> print(pmgp.describe(model).latent_vectors["f"])
-    vector of 256; Matern field of order 1 on 256 nodes
+    vector of 1024; Matern field of order 1 on 1024 nodes
 
     It is sampled with ``pm.sample(step=pmgp.PseudoMarginal())``.
+
+    Notes
+    -----
+    The variance depends on the size of the cells. In the middle of a lattice of square cells it is 0.31, 0.76, 1.10,
+    1.13, 1.12, 1.08, 1.04 and 1.02 times ``sigma**2``, for length-scales of 0.25, 0.5, 1, 1.5, 2, 3, 5 and 8 sides of a
+    cell. The length-scale should therefore be five sides of a cell or more: then the standard deviation is at most two
+    percent above `sigma`.
 
     References
     ----------

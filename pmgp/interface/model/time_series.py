@@ -71,6 +71,8 @@ def why_not_gaussian(model: pm.Model, rv: TensorVariable) -> str | None:
         return f"it has {rv.ndim} dimensions: give it shape=n, as only one {kind_of(rv)} in a variable is supported"
     if is_process(rv) or is_field(rv):
         return None
+    if isinstance(rv.owner.op, RandomWalkRV) and rv.type.shape == (1,):
+        return "with shape=1 PyMC has no density for a walk: give dims=..., or write pm.Normal(..., shape=1)"
     first, *rest = _distributions(rv)
     if not isinstance(first.owner.op, NormalRV | MvNormalRV):
         return (
