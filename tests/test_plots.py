@@ -1,4 +1,5 @@
 from functools import partial
+from itertools import combinations
 
 import arviz as az
 import matplotlib as mpl
@@ -38,6 +39,36 @@ def texts(figure):
 
 def shown(figure):
     return [text.get_text() for text in texts(figure)]
+
+
+def boxes(figure):
+    """Draw the figure and return the boxes of what is written in it, without the ticks that are beyond an axis."""
+    figure.canvas.draw()
+    found = []
+    for axes in figure.axes:
+        found += [axes.title, axes.xaxis.label, axes.yaxis.label, *axes.texts]
+        found += axes.get_legend().findobj(mpl.text.Text) if axes.get_legend() else []
+        for axis in (axes.xaxis, axes.yaxis):
+            low, high = sorted(axis.get_view_interval())
+            found += [tick.label1 for tick in axis.get_major_ticks() if low <= tick.get_loc() <= high]
+    return {text: text.get_window_extent() for text in found if text.get_visible() and text.get_text()}
+
+
+def overlaps(figure):
+    """Return the pairs of texts that overlap by more than a pixel in both directions, and texts that are cut off."""
+    found = boxes(figure)
+    pairs = [
+        (one.get_text(), other.get_text())
+        for (one, a), (other, b) in combinations(found.items(), 2)
+        if min(a.x1, b.x1) - max(a.x0, b.x0) > 1 and min(a.y1, b.y1) - max(a.y0, b.y0) > 1
+    ]
+    whole = figure.bbox
+    cut = [
+        text.get_text()
+        for text, box in found.items()
+        if box.x0 < -1 or box.y0 < -1 or box.x1 > whole.x1 + 1 or box.y1 > whole.y1 + 1
+    ]
+    return pairs + cut
 
 
 @pytest.mark.parametrize("ard", [False, True])
@@ -318,6 +349,33 @@ def test_a_category_that_no_point_has_is_drawn_too():
     figure = plots.categories([0, 1, 1], np.full((3, 3), 1 / 3), ["low", "medium", "high"])
     assert [text.get_text() for text in figure.axes[0].get_xticklabels()] == ["low (1)", "medium (2)"]
     assert "high" in shown(figure)
+
+
+LIKERT = ["strongly disagree", "disagree", "neither agree nor disagree", "agree", "strongly agree"]
+LONG = [f"customer cancelled the contract within {k} years" for k in range(7)]
+
+
+@pytest.mark.parametrize(
+    ("plot", "names", "sizes"),
+    [
+        (plots.categories, LIKERT, [5] * 5),
+        (plots.categories, LIKERT, [1, 1, 12, 12, 12]),
+        (plots.categories, LIKERT[1:4], [8] * 3),
+        (plots.categories, [f"quality of {k}" for k in range(10)], [3] * 10),
+        (plots.categories, LONG, [3] * 7),
+        (plots.classes, LIKERT, [5] * 5),
+        (plots.classes, LIKERT, [1, 1, 12, 12, 12]),
+        (plots.classes, ["low", "middle", "high"], [8] * 3),
+        (plots.classes, LONG, [3] * 7),
+        (plots.classes, [f"species {k} of the genus" for k in range(20)], [1] * 20),
+    ],
+)
+def test_names_of_categories_neither_overlap_nor_are_cut_off(plot, names, sizes, rng):
+    y = np.repeat(np.arange(len(names)), sizes)
+    figure = plot(y, rng.dirichlet(np.ones(len(names)), size=len(y)), names)
+    assert overlaps(figure) == []
+    extents = [axes.get_window_extent() for axes in figure.axes]
+    assert min(min(extent.width, extent.height) for extent in extents) > 1.5 * figure.dpi
 
 
 def test_wrong_labels_probabilities_and_names_are_refused(rng):

@@ -13,7 +13,7 @@ from matplotlib.ticker import MaxNLocator
 from numpy.typing import ArrayLike, NDArray
 
 from pmgp.plots.calibration import draw_reliability, reliability
-from pmgp.plots.names import check_names
+from pmgp.plots.names import check_names, in_few_lines, in_lines, name_columns
 from pmgp.plots.style import WIDTH, style
 from pmgp.scores.validation import categories_and_probabilities
 
@@ -22,6 +22,12 @@ COLUMNS = 3
 BINS = 5
 GAP = 0.02
 """Gap between the points of two categories, as a fraction of the plot's width."""
+TITLE = 22
+"""Letters in a line of a panel's title."""
+LEGEND = 16
+"""Lines of a legend, for which there is room beside the bars."""
+BESIDE = 0.6
+"""Width in inches of the vertical axis and its label, and of the gap between bars and legend."""
 
 
 def categories(y: ArrayLike, probabilities: ArrayLike, classes: Sequence[str]) -> Figure:
@@ -63,7 +69,7 @@ def categories(y: ArrayLike, probabilities: ArrayLike, classes: Sequence[str]) -
             axes = figure.add_subplot(grid[1 + (k - 1) // COLUMNS, (k - 1) % COLUMNS])
             draw_reliability(axes, reliability(y >= k, np.clip(above[:, k - 1], 0, 1), BINS))
             event = classes[k] + (" or above" if k < len(classes) - 1 else "")
-            axes.set(title=event, xlabel="predicted probability", ylabel="observed frequency")
+            axes.set(title=in_lines(event, TITLE), xlabel="predicted probability", ylabel="observed frequency")
     return figure
 
 
@@ -84,10 +90,22 @@ def draw_bars(
     bottom = np.zeros(len(y))
     for k, name in enumerate(classes):
         heights = probabilities[order, k]
-        axes.bar(positions, heights, bottom=bottom, width=1.0, color=colors[k], label=name, linewidth=0)
+        label = in_few_lines(name, LEGEND // len(classes))
+        axes.bar(positions, heights, bottom=bottom, width=1.0, color=colors[k], label=label, linewidth=0)
         bottom += heights
-    centers = [positions[y[order] == group].mean() for group in groups]
-    axes.set_xticks(centers, [f"{classes[group]} ({(y == group).sum()})" for group in groups])
     axes.set(xlim=(-1, positions[-1] + 1), ylim=(0, 1), ylabel="predicted probability", xlabel="observed (points)")
     axes.yaxis.set_major_locator(MaxNLocator(5))
     axes.legend(loc="upper left", bbox_to_anchor=(1, 1), title=what, reverse=True)
+    centers = np.array([positions[y[order] == group].mean() for group in groups])
+    _name_groups(axes, centers, [f"{classes[group]} ({(y == group).sum()})" for group in groups])
+
+
+def _name_groups(axes: Axes, centers: NDArray[np.float64], names: Sequence[str]) -> None:
+    """Write the names of groups below their bars, with the room that the legend and other panels' labels leave."""
+    legend = axes.get_legend()
+    assert legend is not None
+    labels = [label for panel in axes.figure.axes for label in panel.get_yticklabels()]
+    taken = legend.get_window_extent().width + max(label.get_window_extent().width for label in labels)
+    left, right = axes.get_xlim()
+    nearest = np.diff(centers).min(initial=right - left) / (right - left)
+    name_columns(axes, centers, names, 72 * nearest * (WIDTH - BESIDE - taken / axes.figure.dpi))

@@ -12,14 +12,16 @@ from numpy.typing import ArrayLike, NDArray
 
 from pmgp import scores
 from pmgp.plots.categories import draw_bars
-from pmgp.plots.names import check_names
+from pmgp.plots.names import LINE, SHORT, check_names, in_few_lines, in_lines, name_columns
 from pmgp.plots.style import ACCENT, GRAY, WIDTH, style
 from pmgp.scores.validation import categories_and_probabilities
 
 PALETTES = ("tab10", "tab20")
 """Color maps, of which the first with enough colors is used; for more classes, a continuous one is divided."""
-FEW, LETTERS = 5, 40
-"""The largest number of classes whose names are not rotated, and of the letters for which there is room."""
+FEW = 10
+"""The largest number of classes for which the confusion matrix is beside another panel."""
+SIDE, CELL = 3.2, 0.3
+"""Side in inches of the confusion matrix of few classes, and smallest one of a cell if no panel is beside it."""
 
 
 def classes(y: ArrayLike, probabilities: ArrayLike, names: Sequence[str]) -> Figure:
@@ -51,21 +53,33 @@ def classes(y: ArrayLike, probabilities: ArrayLike, names: Sequence[str]) -> Fig
     names = check_names(names, probabilities.shape[1])
     counts = scores.classes.confusion_matrix(y, probabilities)
     with style():
-        figure, bars, matrix, rejects = _layout(len(names))
+        beside = _beside(names)
+        figure, bars, matrix, rejects = _layout(len(names), beside)
+        # The matrix first: the names of its rows narrow the bars above it.
+        _draw_counts(matrix, counts, names, 72 * _cell(len(names), beside))
         own = probabilities[np.arange(len(y)), y]
         draw_bars(bars, y, probabilities, names, _colors(len(names)), own, "class")
-        bars.tick_params(axis="x", rotation=_turn(names))
-        _draw_counts(matrix, counts, names)
         _draw_rejects(rejects, scores.classes.abstention_curve(y, probabilities))
     return figure
 
 
-def _layout(number: int) -> tuple[Figure, Axes, Axes, Axes]:
-    """Return a figure with axes for bars, matrix and rejects; the last two are side by side for few classes."""
-    if number <= 2 * FEW:
+def _cell(number: int, beside: bool) -> float:
+    """Return the side of a cell of the confusion matrix in inches."""
+    return SIDE / number if beside else max(SIDE / number, CELL)
+
+
+def _beside(names: Sequence[str]) -> bool:
+    """Return whether names are so few and short that they leave room for a panel beside the confusion matrix."""
+    lines = int(72 * _cell(len(names), True) / LINE)
+    return len(names) <= FEW and all(len(in_lines(name, SHORT).splitlines()) <= lines for name in names)
+
+
+def _layout(number: int, beside: bool) -> tuple[Figure, Axes, Axes, Axes]:
+    """Return a figure with axes for bars, matrix and rejects; the last two are side by side, or below each other."""
+    if beside:
         mosaic, heights = "bb;mr", [3.6, 4.8]
     else:
-        mosaic, heights = "b;m;r", [3.6, 0.36 * number, 3.6]
+        mosaic, heights = "b;m;r", [3.6, 1.2 * number * _cell(number, beside), 3.6]
     figure, axes = plt.subplot_mosaic(mosaic, figsize=(WIDTH, sum(heights)), height_ratios=heights)
     return figure, axes["b"], axes["m"], axes["r"]
 
@@ -79,21 +93,18 @@ def _colors(number: int) -> NDArray[np.float64]:
     return plt.get_cmap("hsv")(np.linspace(0, 1, number, endpoint=False))
 
 
-def _turn(names: Sequence[str]) -> int:
-    """Return the angle in degrees by which names are rotated, so that they do not overlap."""
-    return 0 if len(names) <= FEW and len(names) * max(map(len, names)) <= LETTERS else 90
-
-
-def _draw_counts(axes: Axes, counts: NDArray[np.int64], names: Sequence[str]) -> None:
-    """Draw the confusion matrix; the darkness of a cell is its share of its row."""
+def _draw_counts(axes: Axes, counts: NDArray[np.int64], names: Sequence[str], cell: float) -> None:
+    """Draw the confusion matrix, with cells of so many points; the darkness of one is its share of its row."""
     share = counts / np.maximum(counts.sum(axis=1, keepdims=True), 1)
     axes.imshow(share, cmap="Blues", vmin=0, vmax=1)
     for (row, column), count in np.ndenumerate(counts):
         color = "white" if share[row, column] > 0.6 else "black" if count else GRAY
         axes.text(column, row, str(count), ha="center", va="center", color=color)
     places = np.arange(len(names))
-    axes.set_xticks(places, names, rotation=_turn(names))
-    axes.set_yticks(places, names)
+    name_columns(axes, places, names, cell)
+    axes.set_yticks(places, [in_few_lines(name, int(cell / LINE)) for name in names])
+    # Its left edge stays where the layout has left room for the names of the rows, however narrow it becomes.
+    axes.set_anchor("W")
     axes.tick_params(length=0)
     axes.grid(False)
     axes.set(title="points by class", xlabel="most probable", ylabel="observed")
