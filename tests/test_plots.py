@@ -7,7 +7,7 @@ import matplotlib.pyplot as plt
 import numpy as np
 import pandas as pd
 import pytest
-from scipy.stats import binomtest, gamma, norm, poisson
+from scipy.stats import binomtest, gamma, nbinom, norm, poisson
 
 from pmgp import plots, scores
 from pmgp.plots.calibration import reliability
@@ -258,7 +258,7 @@ def test_counts_are_drawn_within_and_outside_their_intervals(factor):
     y[0] = 500 * factor
     right = poisson(rates)
     low, high = right.ppf(0.05), right.ppf(0.95)
-    figure = plots.counts(y, rates, (low, high), (right.cdf(y - 1), right.cdf(y)), "calls")
+    figure = plots.counts(y, PredictedCounts(rates[None]), "calls")
     axes = figure.axes[0]
     lines = {line.get_label().split(" (")[0]: line.get_xydata() for line in axes.lines}
     inside, outside = lines["count within its interval"], lines["count outside"]
@@ -270,13 +270,29 @@ def test_counts_are_drawn_within_and_outside_their_intervals(factor):
     assert axes.get_xscale() == "symlog"
 
 
-@pytest.mark.parametrize("place", range(4))
 @pytest.mark.parametrize("missing", [np.nan, np.ma.masked])
-def test_missing_counts_are_refused(missing, place):
-    y, mean, end, probability = (np.ma.array(np.full(5, value)) for value in (2.0, 2.5, 4.0, 0.5))
-    (y, mean, end, probability)[place][3] = missing
+def test_missing_counts_are_refused(missing):
+    y = np.ma.array(np.full(5, 2.0))
+    y[3] = missing
     with pytest.raises(ValueError, match="must be finite; leave out the missing counts"):
-        plots.counts(y, mean, (np.zeros(5), end), (probability, np.ones(5)))
+        plots.counts(y, PredictedCounts(np.full((1, 5), 2.5)))
+
+
+def test_counts_without_a_mean_are_refused():
+    with pytest.raises(ValueError, match="must be finite; leave out the missing counts"):
+        plots.counts(np.ones(2), PredictedCounts.log_normal([0.0, 0.0], [1.0, 1e4]))
+
+
+def test_a_plot_of_counts_takes_distributions_of_ones_own():
+    class Scattered:
+        distribution = nbinom(2.0, 0.3 * np.ones(30))
+        mean = distribution.mean()
+        quantile, cumulative = distribution.ppf, distribution.cdf
+
+    y = Scattered.distribution.rvs(random_state=1)
+    below = transform_histogram(Scattered.cumulative(y - 1), Scattered.cumulative(y))
+    bars = plots.counts(y, Scattered()).axes[1].containers[0]
+    np.testing.assert_allclose([bar.get_height() for bar in bars], below)
 
 
 @pytest.mark.parametrize("missing", [np.nan, np.ma.masked])

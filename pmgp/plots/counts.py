@@ -2,12 +2,13 @@
 
 from __future__ import annotations
 
-from typing import Any, NamedTuple
+from typing import Any, NamedTuple, Protocol
 
 import matplotlib.pyplot as plt
 import numpy as np
 from matplotlib.axes import Axes
 from matplotlib.figure import Figure
+from matplotlib.ticker import MaxNLocator
 from numpy.typing import ArrayLike, NDArray
 
 from pmgp.plots.names import in_lines
@@ -20,6 +21,20 @@ MOST_DIGITS = 4
 """With longer counts there is room for fewer numbers on an axis."""
 
 
+class CountDistributions(Protocol):
+    """What the plot asks of the predictive distributions of m counts."""
+
+    @property
+    def mean(self) -> NDArray[np.float64]:
+        """The expected counts (m,)."""
+
+    def quantile(self, probability: float) -> NDArray[Any]:
+        """Return the smallest counts (m,) whose cumulative probability is at least `probability`."""
+
+    def cumulative(self, y: NDArray[Any]) -> NDArray[np.float64]:
+        """Return the probabilities (m,) of counts up to and including y (m,)."""
+
+
 class Interval(NamedTuple):
     """Lower and upper ends at each point, two vectors (m,)."""
 
@@ -27,26 +42,15 @@ class Interval(NamedTuple):
     high: NDArray[np.float64]
 
 
-def counts(
-    y: ArrayLike,
-    mean: ArrayLike,
-    interval: tuple[ArrayLike, ArrayLike],
-    transform: tuple[ArrayLike, ArrayLike],
-    name: str = "count",
-    bins: int = 10,
-) -> Figure:
+def counts(y: ArrayLike, predicted: CountDistributions, name: str = "count", bins: int = 10) -> Figure:
     """Plot observed counts against predicted means, beside the histogram of the probability integral transform.
 
     Parameters
     ----------
     y : array_like of shape (m,)
         Observed counts.
-    mean : array_like of shape (m,)
-        Predicted means.
-    interval : two array_like of shape (m,)
-        Lower and upper ends of the central 90 % predictive interval.
-    transform : two array_like of shape (m,)
-        Predictive probabilities of counts below the observed one, and of counts up to and including it.
+    predicted : pmgp.scores.counts.PredictedCounts
+        Their predictive distributions, or another object with its ``mean``, ``quantile`` and ``cumulative``.
     name : str
         Name of the count, for labels.
     bins : int
@@ -55,7 +59,7 @@ def counts(
     Raises
     ------
     ValueError
-        If a value is masked or not finite.
+        If a count or a predicted mean is masked or not finite.
 
     Examples
     --------
@@ -63,20 +67,20 @@ def counts(
     >>> rng = np.random.default_rng(1)
     >>> predicted = pmgp.scores.counts.PredictedCounts.log_normal(rng.normal(size=50), np.full(50, 0.1))
     >>> y = rng.poisson(predicted.rates[0])
-    >>> interval = predicted.quantile(0.05), predicted.quantile(0.95)
-    >>> figure = pmgp.plots.counts(y, predicted.mean, interval, (predicted.cumulative(y - 1), predicted.cumulative(y)))
+    >>> figure = pmgp.plots.counts(y, predicted)
     """
-    y, mean, low, high, below, up_to = (
-        np.ma.filled(np.ma.asarray(values, dtype=np.float64), np.nan) for values in (y, mean, *interval, *transform)
-    )
-    if not all(np.isfinite(values).all() for values in (y, mean, low, high, below, up_to)):
+    y, mean = (np.ma.filled(np.ma.asarray(values, dtype=np.float64), np.nan) for values in (y, predicted.mean))
+    if not (np.isfinite(y).all() and np.isfinite(mean).all()):
         raise ValueError("counts and what is predicted of them must be finite; leave out the missing counts")
+    tail = (1 - CONFIDENCE) / 2
+    interval = Interval(predicted.quantile(tail), predicted.quantile(1 - tail))
     with style():
         figure, (left, right) = plt.subplots(1, 2, figsize=(WIDTH, 4.6), width_ratios=(3, 2))
-        draw_observed(left, y, mean, Interval(low, high), "count")
-        _count_axes(left, float(max(y.max(), mean.max(), high.max())))
+        draw_observed(left, y, mean, interval, "count")
+        _count_axes(left, float(max(y.max(), mean.max(), interval.high.max())))
         left.set(xlabel=in_lines(f"predicted mean of {name}", 50), ylabel=in_lines(f"observed {name}", 45))
-        draw_transform(right, (below, up_to), bins, "probability up to the observed count")
+        transform = predicted.cumulative(y - 1), predicted.cumulative(y)
+        draw_transform(right, transform, bins, "probability up to the observed count")
     return figure
 
 
@@ -118,8 +122,11 @@ def draw_observed(axes: Axes, y: NDArray[Any], mean: NDArray[np.float64], interv
 
 
 def _count_axes(axes: Axes, largest: float) -> None:
-    """Make the axes of large counts logarithmic."""
-    if largest > LARGE:
+    """Make the axes of large counts logarithmic, and those of others linear with whole numbers."""
+    if largest <= LARGE:
+        for axis in (axes.xaxis, axes.yaxis):
+            axis.set_major_locator(MaxNLocator("auto", integer=True))
+    else:
         powers = range(len(str(int(largest))))
         ticks = [0, *[k * 10.0**power for power in powers for k in ((1, 3) if len(powers) <= MOST_DIGITS else (1,))]]
         axes.set_xscale("symlog", linthresh=1)

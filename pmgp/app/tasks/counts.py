@@ -110,6 +110,9 @@ class CountTask(Task):
         """Yield a picture of counts against predictions."""
         from pmgp import plots
 
+        distributions = PredictedCounts.log_normal(
+            predictions["latent_mean"], predictions["latent_sd"] ** 2, _exposure(problem.test)
+        )
         yield Picture(
             "counts",
             "Predicted and observed counts of the test part",
@@ -117,13 +120,7 @@ class CountTask(Task):
             "their predictive intervals, and some more where counts are small. Right, where the counts fall in their "
             "predictive distributions: level bars agree with these, a U says that they are too narrow, a hump that "
             "they are too wide.",
-            lambda: plots.counts(
-                predictions["label"],
-                predictions["mean"],
-                (predictions["low"], predictions["high"]),
-                (predictions["probability_below"], predictions["probability_up_to"]),
-                problem.dataset.label,
-            ),
+            lambda: plots.counts(predictions["label"], distributions, problem.dataset.label),
         )
 
 
