@@ -105,6 +105,20 @@ def test_traces_show_the_draws():
         np.testing.assert_array_equal(line.get_ydata(), chain)
 
 
+def test_posteriors_state_the_probability_of_their_interval():
+    idata = make_posterior(ard=False)
+    figure = plots.posterior(idata, ["variance"])
+    assert "mean, and central 90% interval" in shown(figure)
+    lines = [line for line in figure.axes[0].lines if len(line.get_xdata()) == 2]
+    np.testing.assert_allclose(lines[0].get_xdata(), idata["posterior"]["variance"].quantile([0.05, 0.95]), rtol=0.01)
+    assert overlaps(figure) == []
+
+
+def test_rhat_says_that_it_does_not_show_how_close_to_one_it_is():
+    figure = plots.rhat(make_posterior(ard=False, draws=1000))
+    assert [label.get_text() for label in figure.axes[0].get_yticklabels()][:2] == ["≤ 1.001", "1.003"]
+
+
 def test_autocorrelation_falls_as_that_of_the_process():
     idata = make_posterior(ard=False, draws=4000, correlation=0.5)
     log_variance = idata["posterior"]["variance"]
@@ -176,6 +190,7 @@ def test_constants_have_no_rhat_and_hide_none():
     axes = plots.rhat(az.from_dict({"posterior": dict(sorted(posterior.items()))})).axes[0]
     named = [text.get_text() for text in axes.get_legend().get_texts()]
     assert named[0] == "stuck"
+    assert named[-1] == "2 others, lower at the end"
     assert "one" not in named
     assert len(axes.lines) == len(posterior)  # one fewer curve, and the limit
 
@@ -206,8 +221,25 @@ def test_calibration_shows_every_point_and_names_the_classes():
     assert {
         "predicted probability of malignant",
         "observed frequency of malignant",
-        "true class benign",
+        "observed: benign",
     } <= set(shown(figure))
+
+
+def test_classes_without_names_are_called_by_their_labels():
+    figure = plots.calibration([0, 1, 1], [0.2, 0.7, 0.7])
+    assert {"observed: class 0", "observed: class 1"} <= set(shown(figure))
+
+
+@pytest.mark.parametrize("number", [1, 5, 8, 9])
+def test_counts_have_whole_numbers_on_their_axes(number):
+    y = np.arange(number + 1)
+    predicted = PredictedCounts((y + 0.5)[None])
+    bottom = plots.calibration([0, 1] * number, [0.3] * 2 * number).axes[1]
+    left = plots.counts(y, predicted).axes[0]
+    for axis in (bottom.yaxis, left.xaxis, left.yaxis):
+        ticks = axis.get_ticklocs()
+        assert len(ticks) > 1
+        np.testing.assert_array_equal(ticks, np.round(ticks))
 
 
 def test_abstention_shows_both_curves_of_every_classifier():

@@ -8,6 +8,7 @@ import matplotlib.pyplot as plt
 import numpy as np
 from matplotlib.axes import Axes
 from matplotlib.figure import Figure
+from matplotlib.ticker import MaxNLocator
 from numpy.typing import ArrayLike, NDArray
 from scipy.stats import binomtest
 
@@ -105,8 +106,9 @@ def calibration(
             bins=edges.tolist(),
             stacked=True,
             color=["0.75", ACCENT],
-            label=[f"true class {name}" for name in names],
+            label=[f"observed: {name}" for name in names],
         )
+        bottom.yaxis.set_major_locator(MaxNLocator(4, integer=True))
         bottom.set(xlabel=in_lines(f"predicted probability of {classes[1]}", 60), ylabel="test points")
         # Above the axes as well: bars may be high anywhere.
         long = max(map(len, names)) > LONG

@@ -12,6 +12,7 @@ import numpy as np
 import xarray as xr
 from matplotlib.axes import Axes
 from matplotlib.figure import Figure
+from matplotlib.lines import Line2D
 
 from pmgp import diagnostics
 from pmgp.plots.names import in_lines, plain
@@ -27,6 +28,8 @@ PANEL_HEIGHT = 2.4
 COLUMNS = 3
 TITLE = 32
 """Letters in a line of a panel's title."""
+CONFIDENCE = 0.9
+"""Probability of the central intervals of posteriors."""
 N_NAMED = 8
 """Number of curves with a color and a name of their own, the length of ArviZ's color cycle."""
 
@@ -113,7 +116,7 @@ def autocorrelation(idata: xr.DataTree, var_names: Sequence[str] | str | None = 
 def posterior(
     idata: xr.DataTree, var_names: Sequence[str] | str | None = None, units: Mapping[str, str] | None = None
 ) -> Figure:
-    """Plot marginal posterior densities with mean and credible interval.
+    """Plot marginal posterior densities with their means and central 90 % intervals.
 
     Parameters
     ----------
@@ -127,7 +130,10 @@ def posterior(
     >>> idata = az.from_dict({"posterior": {"lengthscale": rng.gamma(2.0, 1.0, (4, 100))}})
     >>> figure = pmgp.plots.posterior(idata)
     """
-    figure = _facets(arviz.plot_dist, idata, var_names, legend=False)
+    figure = _facets(arviz.plot_dist, idata, var_names, legend=False, ci_kind="eti", ci_prob=CONFIDENCE)
+    with style():
+        look: dict[str, Any] = {"color": GRAY, "marker": "o", "label": f"mean, and central {CONFIDENCE:.0%} interval"}
+        figure.legend(handles=[Line2D([], [], **look)], loc="outside upper right")
     for axes, unit in zip(figure.axes, _units(idata, var_names, units), strict=False):
         axes.set_xlabel(plain(unit))
     return figure
@@ -189,13 +195,19 @@ def rhat(idata: xr.DataTree, var_names: Sequence[str] | str | None = None) -> Fi
     with style():
         figure, axes = plt.subplots(figsize=(WIDTH, 4))
         for index, (name, values) in enumerate(curves.items()):
-            look = {"label": in_lines(name, 40)} if index < N_NAMED else {"color": "0.8", "zorder": 1}
+            look = {"label": in_lines(name, 40)} if index < N_NAMED else {"color": "0.7", "zorder": 1}
+            if index == N_NAMED:
+                look["label"] = _others(len(curves) - N_NAMED)
             axes.plot(draws, np.maximum(values - 1, LEAST_EXCESS), linewidth=1.5, **look)
         axes.axhline(RHAT_LIMIT - 1, color=GRAY, linestyle="--", linewidth=1)
         _scale_excess(axes)
         axes.set(xlabel="draws used of each chain", ylabel="R-hat", xlim=(0, draws[-1]))
         axes.legend(loc="upper left", bbox_to_anchor=(1, 1), title=f"dashed: {RHAT_LIMIT}")
     return figure
+
+
+def _others(number: int) -> str:
+    return f"{number} other{'' if number == 1 else 's'}, lower at the end"
 
 
 def _curves(rhats: xr.Dataset) -> dict[str, np.ndarray]:
@@ -228,5 +240,5 @@ def _scale_excess(axes: Axes) -> None:
     top = max(0.1, axes.dataLim.y1)
     axes.set(yscale="log", ylim=(LEAST_EXCESS * 0.9, 1.3 * top))
     ticks = [tick for tick in (0.001, 0.003, 0.01, 0.03, 0.1, 0.3, 1, 3) if tick <= 1.3 * top]
-    axes.set_yticks(ticks, [f"{1 + tick:g}" for tick in ticks])
+    axes.set_yticks(ticks, [f"{'≤ ' if tick == LEAST_EXCESS else ''}{1 + tick:g}" for tick in ticks])
     axes.minorticks_off()

@@ -101,11 +101,11 @@ def _intervals(draws: xr.DataArray, prior: Prior | None, label: str) -> Figure:
     figure, axes = plt.subplots(figsize=(WIDTH, 1.2 + 0.34 * len(labels)))
     for probability, width in zip(PROBABILITIES, (5, 1.6), strict=True):
         low, high = _central(draws, probability)
-        axes.hlines(rows, low, high, color=ACCENT, linewidth=width, label=f"{probability:.0%}")
-    axes.plot(draws.median("sample"), rows, "o", color="white", markeredgecolor=ACCENT)
+        axes.hlines(rows, low, high, color=ACCENT, linewidth=width, label=f"central {probability:.0%} interval")
+    axes.plot(draws.median("sample"), rows, "o", color="white", markeredgecolor=ACCENT, label="median")
     if prior is not None:
         left, right = prior.interval(PROBABILITIES[-1])
-        axes.axvspan(left, right, color="0.93", zorder=0, label=f"prior, {PROBABILITIES[-1]:.0%}")
+        axes.axvspan(left, right, color="0.93", zorder=0, label=f"prior, central {PROBABILITIES[-1]:.0%} interval")
     axes.set_xscale("log")
     axes.xaxis.set_major_locator(LogLocator(subs=(1, 2, 5)))
     axes.xaxis.set_major_formatter("{x:g}")
