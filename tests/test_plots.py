@@ -426,6 +426,14 @@ def test_names_of_categories_neither_overlap_nor_are_cut_off(plot, names, sizes,
     assert min(min(extent.width, extent.height) for extent in extents) > 1.5 * figure.dpi
 
 
+def test_a_short_name_of_a_small_category_leaves_the_others_level(rng):
+    sizes = [2, 5, 10, 12, 21]
+    names = ["Fair", "Good", "Very Good", "Premium", "Ideal"]
+    figure = plots.categories(np.repeat(np.arange(5), sizes), rng.dirichlet(np.ones(5), size=50), names)
+    assert {label.get_rotation() for label in figure.axes[0].get_xticklabels()} == {0.0}
+    assert overlaps(figure) == []
+
+
 def test_wrong_labels_probabilities_and_names_are_refused(rng):
     p, labels = rng.uniform(size=60), rng.integers(2, size=60)
     for y, probability, words in [

@@ -106,6 +106,4 @@ def _name_groups(axes: Axes, centers: NDArray[np.float64], names: Sequence[str])
     assert legend is not None
     labels = [label for panel in axes.figure.axes for label in panel.get_yticklabels()]
     taken = legend.get_window_extent().width + max(label.get_window_extent().width for label in labels)
-    left, right = axes.get_xlim()
-    nearest = np.diff(centers).min(initial=right - left) / (right - left)
-    name_columns(axes, centers, names, 72 * nearest * (WIDTH - BESIDE - taken / axes.figure.dpi))
+    name_columns(axes, centers, names, 72 * (WIDTH - BESIDE - taken / axes.figure.dpi))

@@ -101,7 +101,7 @@ def _draw_counts(axes: Axes, counts: NDArray[np.int64], names: Sequence[str], ce
         color = "white" if share[row, column] > 0.6 else "black" if count else GRAY
         axes.text(column, row, str(count), ha="center", va="center", color=color)
     places = np.arange(len(names))
-    name_columns(axes, places, names, cell)
+    name_columns(axes, places, names, cell * len(names))
     axes.set_yticks(places, [in_few_lines(name, int(cell / LINE)) for name in names])
     # Its left edge stays where the layout has left room for the names of the rows, however narrow it becomes.
     axes.set_anchor("W")

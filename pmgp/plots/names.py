@@ -7,8 +7,9 @@ import textwrap
 from collections.abc import Sequence
 from typing import Any
 
+import numpy as np
 from matplotlib.axes import Axes
-from numpy.typing import ArrayLike
+from numpy.typing import NDArray
 
 LETTER, LINE = 6.5, 13.0
 """Width of a letter, and height of a line, of tick labels and legends; in points."""
@@ -41,16 +42,21 @@ def in_few_lines(text: str, lines: int) -> str:
     return in_lines(text, width)
 
 
-def name_columns(axes: Axes, places: ArrayLike, names: Sequence[str], room: float) -> None:
-    """Write names below their places, upright if a word of them is wider than the room for each, which is in points.
+def name_columns(axes: Axes, places: NDArray[Any], names: Sequence[str], width: float) -> None:
+    """Write names below their places on an axis of so many points; upright if a word is too long for its place.
 
     The figure grows by the height of the names, so that they take nothing away from the axes.
     """
-    letters = int(room / LETTER) - 1
-    if max(len(word) for name in names for word in name.split() or [""]) <= letters:
-        axes.set_xticks(places, [in_lines(name, letters) for name in names])
+    left, right = axes.get_xlim()
+    gaps = np.concatenate([[right - left], np.diff(places), [right - left]]) * width / (right - left)
+    rooms = np.minimum(gaps[:-1], gaps[1:])
+    letters = (rooms / LETTER).astype(int) - 1
+    words = [max(map(len, name.split()), default=0) for name in names]
+    if (words <= letters).all():
+        axes.set_xticks(places, [in_lines(name, max(room, 1)) for name, room in zip(names, letters, strict=True)])
     else:
-        axes.set_xticks(places, [in_few_lines(name, int(room / LINE)) for name in names], rotation=90)
+        labels = [in_few_lines(name, int(room / LINE)) for name, room in zip(names, rooms, strict=True)]
+        axes.set_xticks(places, labels, rotation=90)
     figure = axes.get_figure(root=True)
     assert figure is not None
     height = max(label.get_window_extent().height for label in axes.get_xticklabels()) / figure.dpi
