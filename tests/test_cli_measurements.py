@@ -84,7 +84,7 @@ def test_hyperparameters_are_drawn_where_that_is_affordable(drawn):
     page = (out / "report.html").read_text()
     assert "Independent draws of the hyper-parameters, by importance sampling" in page
     assert "Convergence" not in page
-    assert "they can be trusted" in output
+    assert "): reliable" in output
     assert "--exact-rows" not in output
 
 

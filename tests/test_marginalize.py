@@ -219,7 +219,7 @@ def test_the_weights_mean_is_the_ratio_of_the_evidences(problem, model, approxim
 
 def test_resampled_draws_agree_with_the_exact_chain(model, approximate):
     corrected = pmgp.marginal.correct(approximate, model=model, random_seed=1, **SETTINGS)
-    assert corrected.attrs["words"].endswith("they can be trusted")
+    assert corrected.attrs["words"].endswith("): reliable")
     assert corrected["posterior"]["f"].dims == ("chain", "draw", "place")
     with model, warnings.catch_warnings():
         warnings.simplefilter("ignore", UserWarning)
@@ -266,7 +266,7 @@ def test_weights_that_cannot_be_trusted_are_told(model, approximate):
     """A chain of another density: its stored evidence falls with the scale as no posterior does."""
     wrong = shortened(approximate)
     wrong["posterior"]["log_marginal_likelihood"] -= 4.0 * np.log(wrong["posterior"]["scale"]) ** 2
-    with pytest.warns(UserWarning, match="the correction: Pareto k.*they cannot be trusted"):
+    with pytest.warns(UserWarning, match="the correction: effective sample size .*: not reliable"):
         found = pmgp.marginal.correct(wrong, model=model, random_seed=1, **SETTINGS)
     assert found.attrs["pareto_k"] > 0.7
 

@@ -118,7 +118,7 @@ def approximate():
 
 def test_a_corrected_marginal_model_agrees_with_them(trajectories, approximate):
     corrected = pmgp.marginal.correct(approximate, model=ten_inputs(whitened=False), random_seed=8, progressbar=False)
-    assert corrected.attrs["words"].endswith("they can be trusted")
+    assert corrected.attrs["words"].endswith("): reliable")
     for found in (trajectories, TEN_INPUTS.summary()):
         assert distance(log_theta(corrected, TEN_INPUTS), found) < BOUND
     # Without the correction the comparison notices.

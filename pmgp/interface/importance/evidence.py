@@ -136,14 +136,16 @@ def evidence(
     ...     )
     ...     found[kernel] = pmgp.evidence(idata, model=model, random_seed=1, progressbar=False)
     >>> found["rbf"]
-    Evidence(-6.3... with standard error 0.0...; ... they can be trusted)
+    Evidence(-6.3... with standard error 0.0...; effective sample size ... of 1000 (Pareto k ...): reliable)
     >>> log_bayes_factor = found["rbf"].log_evidence - found["matern32"].log_evidence
     >>> error = np.hypot(found["rbf"].standard_error, found["matern32"].standard_error)
     >>> bool(abs(log_bayes_factor) < 1.0 and error < 0.1)
     True
     """
     if not is_whole(draws, 100):
-        raise ValueError(f"draws must be an integer of at least 100, for an error that can be trusted, not {draws}")
+        raise ValueError(
+            f"draws must be an integer of at least 100 (got {draws}); fewer give no reliable standard error"
+        )
     model = pm.modelcontext(model)
     latents = find_together(model, latent)
     refuse_improper(model, latents)

@@ -148,7 +148,7 @@ def importance(
     >>> model = pmgp.models.classifier(X, X[:, 0] > 0.5)
     >>> idata = pmgp.importance(model, random_seed=1, progressbar=False)
     >>> print(idata.attrs["words"])
-    Pareto k^ of the 200 weights is 0..., and they are worth ... equal ones: they can be trusted
+    effective sample size ... of 200 (Pareto k 0..., limit 0.57): reliable
     """
     if isinstance(draws, bool) or draws < FEWEST:
         raise ValueError(f"draws must be at least {FEWEST}, so that the tail of the weights can be judged, not {draws}")
@@ -163,9 +163,9 @@ def importance(
     trust, dimension = weighing.drawn(draws), weighing.theta.shape[1]
     if not trust.suffices(dimension):
         warnings.warn(
-            f"importance sampling from the maximum: {trust.words}; at least {WORTH_EACH * dimension} equal "
-            f"ones are needed for {dimension} hyper-parameters. Make more draws, or sample this model with a chain, "
-            "pmgp.PseudoMarginal, or with NUTS if there are no latent values",
+            f"importance sampling from the maximum: {trust.words}; for {dimension} hyper-parameters the effective "
+            f"sample size must be at least {WORTH_EACH * dimension}. Make more draws, or sample this model with a "
+            "chain, pmgp.PseudoMarginal, or with NUTS if there are no latent values",
             stacklevel=2,
         )
     return tree_of(model, weighing, trust)

@@ -54,13 +54,11 @@ class Trust(NamedTuple):
     @property
     def words(self) -> str:
         """The diagnosis as a sentence."""
-        shown = f"Pareto k^ of the {self.size} weights is {above(self.pareto_k, self.limit, 2)}"
-        worth = f"they are worth {self.effective_size:.0f} equal ones"
+        tail = f"Pareto k {above(self.pareto_k, self.limit, 2)}, limit {self.limit:.2f}"
         if self._nearly_equal and self.pareto_k > self.limit:
-            return f"{shown}, above {self.limit:.2f}, but they are nearly equal, and {worth}: they can be trusted"
-        if self.reliable:
-            return f"{shown}, not above {self.limit:.2f}, and {worth}: they can be trusted"
-        return f"{shown}, above {self.limit:.2f}, and {worth}: they cannot be trusted"
+            tail += ", but the weights are nearly equal"
+        verdict = "reliable" if self.reliable else "not reliable"
+        return f"effective sample size {self.effective_size:.0f} of {self.size} ({tail}): {verdict}"
 
 
 def trust_in(log_weights: np.ndarray) -> Trust:

@@ -26,6 +26,8 @@ AROUND_MAXIMUM = (
     "it says whether the draws can be trusted"
 )
 
+AS_A_CHECK = 'pmgp.PseudoMarginal(approximation="laplace") as a check: a different approximation, the same posterior'
+
 WHITENED_NUTS = (
     "NUTS, PyMC's or nutpie's, on the whitened model, gp.prior without reparameterize=False: fifteen to sixty times "
     "slower for n near one hundred, far slower for several hundred"
@@ -34,7 +36,7 @@ WHITENED_NUTS = (
 
 def few_hyperparameters(model: pm.Model, traits: Traits) -> Recommendation:
     """Recommend step methods for a likelihood that factorizes, and few enough elements of theta for proposals."""
-    reason = f"{_count(traits)}: theta moves with f integrated out, so that its moves hardly depend on the current f."
+    reason = f"{_count(traits)}: theta is updated with f integrated out, so its moves hardly depend on the current f."
     if not traits.log_concave:
         reason += (
             " The likelihood is not log-concave, so that a Gaussian may fit p(f|y, theta) badly: check the sample "
@@ -47,7 +49,7 @@ def few_hyperparameters(model: pm.Model, traits: Traits) -> Recommendation:
     if traits.sites_known:
         # Expectation propagation is the default if the sites are known.
         operations = "3 Cholesky factorizations and 1.2 inversions"
-        alternatives.insert(0, 'pmgp.PseudoMarginal(approximation="laplace") as a check: another q, the same posterior')
+        alternatives.insert(0, AS_A_CHECK)
     return Recommendation(
         "Pseudo-marginal chain",
         (StepCall(PseudoMarginal, traits.latent),),
@@ -79,16 +81,14 @@ def time_series(model: pm.Model, traits: Traits) -> Recommendation:
     """Recommend step methods for a time series or a field, with or without hyper-parameters."""
     share(model, traits.latent.get("latent"), given_theta=traits.dimension == 0).parts.require_factorizing()
     call = StepCall(PseudoMarginal, traits.latent) if traits.dimension else StepCall(EllipticalSlice, traits.latent)
-    reason = f"{_count(traits)}: theta moves with f integrated out." if traits.dimension else ""
+    reason = f"{_count(traits)}: theta is updated with f integrated out." if traits.dimension else ""
     return Recommendation(
         "Pseudo-marginal chain along a sparse precision" if traits.dimension else "Latent values alone",
         (call,),
         f"{reason} The precision of f is sparse: for a time series all work is proportional to its length, and for a "
         "field it is that of a sparse factorization.".strip(),
         "nothing of O(n^3); O(n) or a sparse factorization for each sweep, and a triangular solution for each particle",
-        ('pmgp.PseudoMarginal(approximation="laplace") as a check: another q, the same posterior',)
-        if traits.dimension
-        else ("PyMC's NUTS",),
+        (AS_A_CHECK,) if traits.dimension else ("PyMC's NUTS",),
         model,
     )
 
@@ -104,9 +104,7 @@ def summed(model: pm.Model, latents: list[TensorVariable], latent: Any) -> Recom
         (StepCall(EllipticalSlice if known else PseudoMarginal, given),),
         f"{', '.join(names)} are summed in linear predictors, and integrated out together with a sparse precision.",
         "nothing of O(n^3) for n observations; a sparse factorization for each sweep",
-        ("PyMC's NUTS",)
-        if known
-        else ('pmgp.PseudoMarginal(approximation="laplace") as a check: another q, the same posterior',),
+        ("PyMC's NUTS",) if known else (AS_A_CHECK,),
         model,
     )
 
@@ -164,7 +162,7 @@ def processes(model: pm.Model) -> Recommendation | None:
         "for every Newton step or sweep, with pmgp.MultinomialLogit 1 Cholesky factorization for each of the C vectors "
         "and one more, with other likelihoods one of C n rows",
         (
-            'pmgp.PseudoMarginal(approximation="laplace") as a check: another q, the same posterior',
+            AS_A_CHECK,
             "one process with the summed covariance, (gp1 + gp2).prior(...), if processes are only summed",
             'pmgp.PseudoMarginal(estimator="sequential") for particles that are resampled between the observations: '
             "tuning chooses them by itself if no Gaussian is near p(f|y, theta) and one importance sample has all the "

@@ -238,8 +238,8 @@ def _of_convergence(found: Convergence | None, chains: int, draws: int, ess: flo
     if found.r_hat > LARGE_RHAT:
         findings.append(
             f"R-hat of {found.r_hat_of} is {above(found.r_hat, LARGE_RHAT, 4)} (at most {LARGE_RHAT} is good): the "
-            f"chains have not forgotten their starts. Tune longer ({words.tune}) and draw more; if that does not help, "
-            f"look at the traces, {words.others}"
+            f"chains still depend on their starting points. Tune longer ({words.tune}) and draw more; if that does not "
+            f"help, look at the traces, {words.others}"
         )
     if not found.ess >= ess:
         element = found.bulk_of if not found.bulk > found.tail else found.tail_of
