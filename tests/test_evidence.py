@@ -49,6 +49,21 @@ def test_the_estimate_is_within_its_error_of_the_truth(known, name, approximatio
     assert found.estimates.shape == (20,)
 
 
+def test_a_model_without_hyper_parameters_needs_no_point():
+    prior, y, truth = low_rank_problem(50)
+    with pm.Model() as model:
+        pmgp.BernoulliProbit("y", pm.MvNormal("f", np.zeros(50), cov=prior.covariance), observed=y)
+    found = pmgp.marginal.log_likelihood(model, random_seed=1, compile_kwargs=FAST)
+    assert abs(found.value - truth) < 4.0 * found.standard_error < 0.4
+
+
+def test_a_likelihood_that_does_not_factorize_is_refused_without_hyper_parameters_too():
+    with pm.Model() as model:
+        pm.Normal("y", pm.MvNormal("f", np.zeros(3), cov=np.eye(3)).sum(), 1.0, observed=1.0)
+    with pytest.raises(pmgp.ModelError, match="does not factorize over 'f'"):
+        pmgp.marginal.log_likelihood(model, compile_kwargs=FAST)
+
+
 def test_the_standard_error_is_that_of_repeated_runs(known):
     model, _ = known
     settings = {"estimator": pmgp.estimators.ImportanceSampling(16), "compile_kwargs": FAST}

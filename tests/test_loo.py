@@ -28,6 +28,7 @@ from tests.truths import ScaledLowRank
 
 N, DRAWS = 30, 500
 SETTINGS = {"progressbar": False, "compile_kwargs": FAST, "random_seed": 1}
+QUIET = {"progressbar": False, "quiet": True, "compute_convergence_checks": False, "random_seed": 1}
 
 
 @pytest.fixture(scope="module")
@@ -52,11 +53,10 @@ def model(problem) -> pm.Model:
 
 @pytest.fixture(scope="module")
 def idata(model):
-    quiet = {"progressbar": False, "quiet": True, "compute_convergence_checks": False}
     with model, warnings.catch_warnings():
         warnings.simplefilter("ignore", UserWarning)
         step = pmgp.PseudoMarginal(compile_kwargs=FAST)
-        return pm.sample(DRAWS, tune=300, chains=2, cores=1, step=step, random_seed=1, **quiet)
+        return pm.sample(DRAWS, tune=300, chains=2, cores=1, step=step, **QUIET)
 
 
 @pytest.fixture(scope="module")
@@ -87,6 +87,26 @@ def test_plain_weights_of_f_are_far_less_even(model, idata, found):
         pm.compute_log_likelihood(idata, progressbar=False)
         plain = az.loo(idata, pointwise=True)
     assert float(plain.pareto_k.mean()) > float(found.pareto_k.mean()) + 0.1
+
+
+def test_known_hyper_parameters_are_no_obstacle():
+    """The probability that two labels of latent values with correlation r, noise included, agree is known."""
+    covariance = 3.0 * np.array([[1.0, 0.9], [0.9, 1.0]])
+    with pm.Model() as model:
+        pmgp.BernoulliProbit("y", pm.MvNormal("f", np.zeros(2), cov=covariance), observed=[1, 1])
+    with model:
+        idata = pm.sample(50, tune=20, chains=2, cores=1, step=pmgp.EllipticalSlice(compile_kwargs=FAST), **QUIET)
+    found = pmgp.loo(idata, model=model, **SETTINGS)
+    assert_allclose(found.elpd_i, np.log(0.5 + np.arcsin(2.7 / 4.0) / np.pi), atol=0.01)
+
+
+def test_a_potential_has_no_observations_to_leave_out():
+    with pm.Model() as model:
+        f = pm.MvNormal("f", np.zeros(3), cov=pm.HalfNormal("scale") * np.eye(3))
+        pm.Potential("weighted", pm.logp(pm.Bernoulli.dist(logit_p=f), np.array([0, 1, 1])))
+    draws = az.from_dict({"posterior": {"scale": np.ones((1, 30)), "f": np.zeros((1, 30, 3))}})
+    with pytest.raises(pmgp.ModelError, match=r"the likelihood is a potential \(weighted\), which has no observations"):
+        pmgp.loo(draws, model=model, **SETTINGS)
 
 
 def test_labels_that_are_certain_under_a_draw_count_as_well(model, problem):

@@ -22,7 +22,7 @@ from pmgp.interface.importance.theta_draws import theta_draws
 from pmgp.interface.model.latent_gaussian import LatentGaussianModel, ModelError
 from pmgp.interface.model.latent_variable import find_latents
 from tests.steps.test_contract import FAST
-from tests.truths import ScaledLowRank
+from tests.truths import ScaledLowRank, low_rank_problem
 
 SETTINGS = {"progressbar": False, "compile_kwargs": FAST}
 
@@ -146,6 +146,27 @@ def test_theta_of_a_hierarchical_prior_is_transformed_by_its_own_bounds():
     found = theta_draws(draws, model, [model["f"]])
     assert_allclose(found[:, 0], np.log((low - 0.5) / (3.0 - low)), rtol=1e-8)
     assert_allclose(found[:, 1:], np.log(ratio / (1.0 - ratio)), rtol=1e-8)
+
+
+def test_known_hyper_parameters_leave_the_latent_values_alone_to_be_integrated_out():
+    """Data that `pymc.set_data` has changed are read again."""
+    prior, y, truth = low_rank_problem(20)
+    with pm.Model() as model:
+        labels = pm.Data("labels", np.ones(20, dtype=int))
+        pmgp.BernoulliProbit("y", pm.MvNormal("f", np.zeros(20), cov=prior.covariance), observed=labels)
+    idata = posterior(f=np.zeros((30, 20)))
+    pmgp.evidence(idata, model=model, draws=100, random_seed=1, **SETTINGS)
+    pm.set_data({"labels": y}, model=model)
+    found = pmgp.evidence(idata, model=model, random_seed=1, **SETTINGS)
+    assert abs(found.log_evidence - truth) < 4.0 * found.standard_error < 0.1
+
+
+def test_in_no_dimensions_the_only_point_has_the_density_one():
+    rng = np.random.default_rng(1)
+    proposal = fitted(rng, np.empty((5, 0)))
+    drawn = proposal.sample(rng, 3)
+    assert drawn.shape == (3, 0)
+    assert_array_equal(proposal.log_density(drawn), np.zeros(3))
 
 
 @pytest.mark.parametrize("size", [40, 4000])

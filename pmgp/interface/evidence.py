@@ -14,6 +14,8 @@ from pmgp.core.estimators.importance import log_mean_exp
 from pmgp.core.marginal.evaluation import Evaluator, Fitted, Ready
 from pmgp.core.numerics.threads import suitable_threads, threads_limited
 from pmgp.interface.model.latent_gaussian import LatentGaussianModel
+from pmgp.interface.model.latent_variable import find_latents
+from pmgp.interface.model.missing import hyperparameters
 from pmgp.interface.model.points import value_point
 from pmgp.interface.model.taking_apart import take_apart
 from pmgp.interface.steps.chosen import approximation_for, named_estimator
@@ -68,7 +70,7 @@ def log_likelihood(
     point : dict, optional
         Values of the hyper-parameters by name, on their own scale (``"lengthscale"``) or transformed
         (``"lengthscale_log__"``); a scalar applies to all elements of a vector. The other variables keep their
-        initial values.
+        initial values. Leave it out if the model has no hyper-parameters: log p(y|theta) is then log p(y).
     estimator : Estimator or str
         ``"importance"``, ``"annealed"``, ``"orthant"`` (with a probit link only), ``"sequential"`` or ``"none"``, or an
         object of :mod:`pmgp.estimators`. ``"auto"`` means importance sampling, or ``"sequential"`` for a time series.
@@ -107,7 +109,10 @@ def log_likelihood(
         raise ValueError(f"repeats must be at least 2 for a standard error, not {repeats}")
     model = pm.modelcontext(model)
     values = value_point(model, point)
-    parts = take_apart(model, latent, values, compile_kwargs)
+    known = not hyperparameters(model, find_latents(model, latent))
+    parts = take_apart(model, latent, values, compile_kwargs, given_theta=known)
+    if known:
+        parts.require_factorizing()
     method = named_estimator(estimator, parts)
     draws = 64 if getattr(method, "draws", None) == "auto" else None
     rng = np.random.default_rng(random_seed)

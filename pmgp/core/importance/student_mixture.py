@@ -95,10 +95,13 @@ def fitted(rng: np.random.Generator, draws: np.ndarray) -> StudentMixture:
     The number of components is the one that, fitted to the first half of the draws, describes the second half best.
     Then the components are fitted to all draws, and a wider one is added.
 
-    `draws` (size, dimension): in the order of the chain; at least twice as many different draws as dimensions.
+    `draws` (size, dimension): in the order of the chain; at least twice as many different draws as dimensions. In zero
+    dimensions the only point has the density one.
 
     Raises ValueError if there are not enough draws, or some are not finite.
     """
+    if not draws.shape[1]:
+        return StudentMixture(np.ones(1), np.empty((1, 0)), np.empty((1, 0, 0)))
     _check(draws)
     first, second = np.array_split(draws, 2)
     best, chosen = -np.inf, 1

@@ -26,7 +26,7 @@ from pmgp.interface.importance.trust import Trust, trust_in
 from pmgp.interface.model.latent_variable import find_together
 from pmgp.interface.model.missing import hyperparameters
 from pmgp.interface.model.posterior import posterior_of
-from pmgp.interface.steps.shared import share
+from pmgp.interface.steps.shared import share_for_evidence
 
 
 class Evidence(NamedTuple):
@@ -75,7 +75,11 @@ def evidence(
 
     A proposal, a mixture of multivariate t distributions, is fitted to the posterior draws of theta on the
     unconstrained scale. Fresh draws from it are weighted with unbiased estimates of p(y|theta). The difference of two
-    models' evidences is their log Bayes factor.
+    models' evidences is their log Bayes factor. If the model has numbers in place of
+    all priors, p(y|theta) is p(y).
+
+    For multivariate normal observations, such as those of `pymc.gp.Marginal`, :func:`pmgp.importance` gives the log
+    evidence, as ``attrs["log_evidence"]``.
 
     Parameters
     ----------
@@ -150,7 +154,7 @@ def evidence(
     latents = find_together(model, latent)
     refuse_improper(model, latents)
     posterior = posterior_of(idata, hyperparameters(model, latents), model, weights=True)
-    parts = share(model, latent, compile_kwargs=compile_kwargs, given_theta=False).parts
+    parts = share_for_evidence(model, latents, latent, compile_kwargs)
     parts.checks.refuse_discrete()
     estimates = Estimates(parts, estimator, approximation)
     rng = np.random.default_rng(random_seed)

@@ -31,7 +31,7 @@ from pmgp.interface.model.latent_gaussian import LatentGaussianModel, ModelError
 from pmgp.interface.model.latent_variable import below, find_together
 from pmgp.interface.model.missing import hyperparameters
 from pmgp.interface.model.time_series import is_markov, kind_of
-from pmgp.interface.steps.shared import share
+from pmgp.interface.steps.shared import share_for_evidence
 
 # Leaving values out takes an n x n matrix, which a series does not otherwise need.
 LONGEST_SERIES = 2000
@@ -128,8 +128,9 @@ def loo(
     _refuse_long(latents[0], int(model.eval_rv_shapes()[latents[0].name][-1]))
     posterior = some_draws(idata, [*latents, *hyperparameters(model, latents)], model, draws)
     _refuse_other_observations(idata, model)
-    parts = share(model, latent, compile_kwargs=compile_kwargs, given_theta=False).parts
+    parts = share_for_evidence(model, latents, latent, compile_kwargs)
     _refuse_joint_terms(parts)
+    _refuse_unobserved(model, latents)
     estimates = Estimates(parts, ImportanceSampling(particles), approximation)
     size = parts.initial_moments[0].size
     _refuse_few(posterior)
@@ -156,6 +157,15 @@ def _refuse_joint_terms(parts: LatentGaussianModel) -> None:
         raise ModelError(
             f"it is not known which value of {parts.latent_name!r} belongs to an observation: a term of the likelihood "
             "depends on several of them, or the likelihood has no method log_density"
+        )
+
+
+def _refuse_unobserved(model: pm.Model, latents: list[TensorVariable]) -> None:
+    if not below(model, latents):
+        names = ", ".join(potential.name for potential in model.potentials)
+        raise ModelError(
+            f"the likelihood is a potential ({names}), which has no observations that could be left out: write it as "
+            "an observed variable, for example a pm.CustomDist"
         )
 
 

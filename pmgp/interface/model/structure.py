@@ -67,7 +67,7 @@ def structure_of(
     if not theta and not given_theta:
         raise ModelError(
             f"the model has no hyper-parameters besides {names_of(latents)!r}, so only the latent values are to be "
-            "sampled: use pm.sample(step=pmgp.EllipticalSlice()). Estimates of p(y) need one: give a parameter of the "
-            "covariance a prior, and pmgp.marginal.log_likelihood its value"
+            "sampled: use pm.sample(step=pmgp.EllipticalSlice()). pmgp.marginal.log_likelihood(model) gives log p(y). "
+            "To learn a parameter of the covariance, give it a prior"
         )
     return ModelStructure(model, point, latents, vector, terms, theta, imputed(model, latents))

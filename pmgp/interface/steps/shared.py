@@ -12,9 +12,11 @@ from weakref import WeakKeyDictionary
 
 import numpy as np
 import pymc as pm
+from pytensor.tensor.variable import TensorVariable
 
 from pmgp.core.gaussians import Prior
 from pmgp.interface.model.latent_gaussian import LatentGaussianModel
+from pmgp.interface.model.missing import hyperparameters
 from pmgp.interface.model.taking_apart import take_apart
 
 
@@ -73,3 +75,15 @@ def share(
         # The data may have changed: a model that they make impossible should be refused here and not in a worker.
         known[key].refresh_data()
     return known[key]
+
+
+def share_for_evidence(
+    model: pm.Model, latents: list[TensorVariable], latent: Any = None, compile_kwargs: dict[str, Any] | None = None
+) -> LatentGaussianModel:
+    """Return the parts of a model whose p(y) is estimated, which may have no hyper-parameters besides `latents`."""
+    known = not hyperparameters(model, latents)
+    shared = share(model, latent, compile_kwargs=compile_kwargs, given_theta=known)
+    if known:
+        shared.refresh_data()
+        shared.parts.require_factorizing()
+    return shared.parts
