@@ -145,6 +145,12 @@ def test_models_whose_observations_cannot_be_left_out_are_refused(of, words):
         pmgp.cross_validate(of, PROBLEM.y, **QUICK)
 
 
+@pytest.mark.parametrize("function", [lambda X, y: make(y), lambda: make(PROBLEM.y)], ids=["two", "none"])
+def test_other_arguments_than_the_observations_are_refused(function):
+    with pytest.raises(TypeError, match=r"make must take the observations and nothing else \(.*\)\..* lambda y: "):
+        pmgp.cross_validate(function, PROBLEM.y, **QUICK)
+
+
 @pytest.mark.parametrize("folds", [["a"] * N, np.full(N, np.nan), None])
 def test_folds_that_are_no_numbers_are_refused(folds):
     with pytest.raises(ValueError, match="folds must be a whole number, or a whole number for each observation"):

@@ -273,7 +273,9 @@ def _instead(model: pm.Model) -> str:
     if any(_made_by(rv, MvNormalRV) for rv in model.observed_RVs):
         return (
             "the multivariate normal one is observed. In a model of pm.gp.Marginal the latent values are integrated "
-            "out: PyMC's NUTS samples its hyper-parameters, and so do pmgp.sample and pmgp.importance"
+            "out: PyMC's NUTS samples its hyper-parameters, and so do pmgp.sample and pmgp.importance. The log "
+            "evidence is pmgp.importance(model).attrs['log_evidence']. For pmgp.loo and pmgp.cross_validate build f "
+            "with pm.gp.Latent, and observe pm.Normal('y', f, noise)"
         )
     for rv in model.free_RVs:
         if isinstance(rv.owner.op, ZeroSumNormalRV):

@@ -11,6 +11,7 @@ import warnings
 from collections.abc import Callable
 from dataclasses import asdict, dataclass
 from functools import partial
+from inspect import signature
 from pathlib import Path
 from typing import Any
 
@@ -104,6 +105,8 @@ def cross_validate(
         density, or `make` does not use the observations that it is given.
     StoreError
         If `out` holds results of another model, other data or other settings.
+    TypeError
+        If `make` takes other arguments than the observations.
     WorkerError
         See `sample`.
     ValueError
@@ -130,6 +133,7 @@ def cross_validate(
     True
     """
     check_executor(executor, stall_limit)
+    _check_signature(make)
     refuse_masked("y", y)
     y = np.asarray(y)
     if y.dtype.kind == "f" and np.isnan(y).any():
@@ -164,6 +168,22 @@ def _partition(folds: int | ArrayLike, n: int, seed: int | None) -> np.ndarray:
     return given.astype(int)
 
 
+def _check_signature(make: Make) -> None:
+    """Refuse a function that cannot be called with the observations alone."""
+    try:
+        parameters = signature(make)
+    except ValueError:
+        # Some functions written in C have none.
+        return
+    try:
+        parameters.bind(None)
+    except TypeError as error:
+        raise TypeError(
+            f"make must take the observations and nothing else ({error}). Inputs stay those of all rows, and make "
+            "finds them outside: lambda y: pmgp.models.classifier(X, y)"
+        ) from error
+
+
 def _check(make: Make, y: np.ndarray, left_out: np.ndarray) -> None:
     """Refuse a model whose observations cannot be left out one by one."""
     model = make(y)
@@ -175,7 +195,8 @@ def _check(make: Make, y: np.ndarray, left_out: np.ndarray) -> None:
     if terms.ndim != 1:
         raise ModelError(
             f"{observed.name!r} has one joint density for its observations, which cannot be left out one by one; a "
-            "likelihood that factorizes given latent values can be split"
+            "likelihood that factorizes given latent values can be split. In place of pm.gp.Marginal use pm.gp.Latent "
+            "and pm.Normal('y', f, noise)"
         )
     with warnings.catch_warnings():
         warnings.simplefilter("ignore", ImputationWarning)
