@@ -4,9 +4,11 @@ from itertools import combinations
 import arviz as az
 import matplotlib as mpl
 import matplotlib.pyplot as plt
+import nbformat
 import numpy as np
 import pandas as pd
 import pytest
+from nbclient import NotebookClient
 from scipy.stats import binomtest, gamma, nbinom, norm, poisson
 
 from pmgp import plots, scores
@@ -260,6 +262,16 @@ def test_plotting_leaves_the_users_settings_alone():
     plots.trace(make_posterior())
     plots.calibration([0, 1], [0.2, 0.7])
     assert dict(mpl.rcParams) == before
+
+
+def test_a_notebook_shows_every_figure(monkeypatch):
+    """The first one turns the interactive mode on; the next ones need it."""
+    pytest.importorskip("ipykernel")
+    monkeypatch.delenv("MPLBACKEND", raising=False)
+    cells = ["import pmgp", *["pmgp.plots.calibration([0, 1], [0.2, 0.7]);"] * 2]
+    notebook = nbformat.v4.new_notebook(cells=[nbformat.v4.new_code_cell(cell) for cell in cells])
+    NotebookClient(notebook, kernel_name="python3").execute()
+    assert [len(cell.outputs) for cell in notebook.cells] == [0, 1, 1]
 
 
 def test_transform_histogram_by_hand():

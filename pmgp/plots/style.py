@@ -39,6 +39,8 @@ def style() -> AbstractContextManager[None]:
     >>> axes.xaxis.label.get_size()
     11.0
     """
-    # Resolve the backend now: leaving the context would undo that, and a notebook's interactive mode with it.
+    # Both resolve the backend now, its name and its module. If the first figure did that, leaving the context would
+    # undo a notebook's interactive mode, and no later figure would be shown.
     matplotlib.get_backend()
+    plt.draw_if_interactive()
     return plt.style.context(["arviz-variat", _SETTINGS])
