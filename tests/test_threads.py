@@ -2,9 +2,18 @@
 
 from __future__ import annotations
 
+import multiprocessing
+import os
+import subprocess
+import sys
+import warnings
+from concurrent.futures import ThreadPoolExecutor
+from threading import local
+
 import arviz as az
 import numpy as np
 import pytest
+from threadpoolctl import threadpool_limits
 
 import pmgp
 from pmgp.core.numerics import threads
@@ -17,6 +26,7 @@ from pmgp.core.numerics.threads import (
 )
 from pmgp.interface.model.latent_gaussian import LatentGaussianModel
 from pmgp.interface.prediction.latent_process import LatentProcess
+from tests.posix import requires_posix
 
 
 @pytest.fixture(autouse=True)
@@ -126,3 +136,133 @@ def test_predictions_limit_the_threads(probit_model, monkeypatch):
     pmgp.sample_predictions(posterior, np.zeros((2, 2)), model=probit_model, progressbar=False)
     assert seen == {1}
     assert blas_threads() == 3
+
+
+# In several threads of Python
+
+
+def test_a_limit_holds_in_every_thread():
+    """The library that sets the number would let only the first thread do so, and would say nothing."""
+
+    def limited(threads):
+        with threads_limited(threads, exactly=True):
+            return blas_threads()
+
+    with ThreadPoolExecutor(1) as other:
+        assert [other.submit(limited, threads).result() for threads in (1, 2)] == [1, 2]
+        assert blas_threads() == limited(3) == 3
+        assert other.submit(limited, 1).result() == 1
+    assert blas_threads() == 3
+
+
+@pytest.mark.parametrize("first_out", [0, 1])
+def test_the_lowest_limit_of_all_threads_holds_until_the_last_one_leaves(first_out):
+    """Limits that several threads save and restore by turns would leave a number that nobody asked for."""
+    limits = threads_limited(1), threads_limited(2)
+    with ThreadPoolExecutor(1) as one, ThreadPoolExecutor(1) as other:
+        one.submit(limits[0].__enter__).result()
+        other.submit(limits[1].__enter__).result()
+        assert blas_threads() == 1
+        places = (one, other) if first_out == 0 else (other, one)
+        places[0].submit(limits[first_out].__exit__).result()
+        assert blas_threads() == (2 if first_out == 0 else 1)
+        places[1].submit(limits[1 - first_out].__exit__).result()
+        assert blas_threads() == 3
+
+
+def test_a_number_that_something_else_sets_inside_is_kept():
+    with threads_limited(4, exactly=True):
+        with threadpool_limits(2):
+            with threads_limited(3):
+                assert blas_threads() == 2
+            assert blas_threads() == 2
+        assert blas_threads() == 4
+    assert blas_threads() == 3
+
+
+class Fixed:
+    """A library whose number cannot be set."""
+
+    threading_layer = "pthreads"
+
+    def get_num_threads(self):
+        return 4
+
+    def set_num_threads(self, threads):
+        pass
+
+
+class OfEachThread(Fixed):
+    """A library with OpenMP, in which each thread has its own number."""
+
+    threading_layer = "openmp"
+
+    def __init__(self):
+        self.own = local()
+
+    def get_num_threads(self):
+        return getattr(self.own, "number", 4)
+
+    def set_num_threads(self, threads):
+        self.own.number = threads
+
+
+def test_a_library_that_cannot_be_limited_is_named_once(monkeypatch):
+    library = threads._Library(Fixed())
+    monkeypatch.setattr(threads, "_libraries", lambda: (library,))
+    words = r"keeps 4 threads, and cannot be limited to 1: .*OPENBLAS_NUM_THREADS=1"
+    with pytest.warns(UserWarning, match=words), threads_limited(1):
+        pass
+    with warnings.catch_warnings(action="error"), threads_limited(2):
+        pass
+
+
+def test_threads_with_numbers_of_their_own_do_not_change_each_other_s(monkeypatch):
+    library = threads._Library(OfEachThread())
+    monkeypatch.setattr(threads, "_libraries", lambda: (library,))
+    limit = threads_limited(1)
+    with ThreadPoolExecutor(1) as other:
+        with threads_limited(2):
+            other.submit(limit.__enter__).result()
+            assert (blas_threads(), other.submit(blas_threads).result()) == (2, 1)
+        assert (blas_threads(), other.submit(blas_threads).result()) == (4, 1)
+        other.submit(limit.__exit__).result()
+        assert other.submit(blas_threads).result() == 4
+
+
+@pytest.mark.filterwarnings("ignore:.*multi-threaded:DeprecationWarning")
+def test_a_forked_process_has_no_other_threads():
+    requires_posix()
+    limit = threads_limited(1)
+    with ThreadPoolExecutor(1) as other, threads_limited(2):
+        other.submit(limit.__enter__).result()
+        child = multiprocessing.get_context("fork").Process(target=_limited_to_two)
+        child.start()
+        child.join()
+        other.submit(limit.__exit__).result()
+    assert child.exitcode == 0
+
+
+def _limited_to_two():
+    with threads_limited(2, exactly=True):
+        assert blas_threads() == 2
+
+
+DRAWN_IN_THREADS = """
+from concurrent.futures import ThreadPoolExecutor
+import numpy as np, pmgp
+X = np.random.default_rng(1).normal(size=(300, 2))
+model = pmgp.models.classifier(X, X.sum(axis=1) > 0.0)
+step = pmgp.PseudoMarginal(model=model)
+settings = dict(draws=3, tune=3, chains=2, random_seed=1, progressbar=False, quiet=True, step=step)
+alone = pmgp.sample(model, cores=1, **settings)
+for workers in (1, 2):
+    drawn = pmgp.sample(model, cores=2, executor=ThreadPoolExecutor(workers), **settings)
+    np.testing.assert_array_equal(drawn.posterior["f"], alone.posterior["f"])
+"""
+
+
+def test_chains_in_threads_are_those_of_a_run_without_an_executor():
+    """With three hundred points products are large enough for BLAS to share them, which changes their rounding."""
+    environment = os.environ | {"OPENBLAS_NUM_THREADS": "2", "PYTHONWARNINGS": "ignore"}
+    subprocess.run([sys.executable, "-c", DRAWN_IN_THREADS], check=True, env=environment)

@@ -8,9 +8,11 @@ take many times as long as the computation.
 from __future__ import annotations
 
 import os
+import warnings
 from contextlib import ContextDecorator
 from functools import cache
 from pathlib import Path
+from threading import Lock, get_ident, local
 from typing import Any
 
 from threadpoolctl import ThreadpoolController
@@ -47,40 +49,124 @@ def _quota(default: int) -> int:
     return default if time == "max" else int(time) // int(period)
 
 
+class _Demands:
+    """Numbers of threads that Python's threads ask for: by thread, its number before, and then one for each limit.
+
+    `free` is the number without any of them, and `held` the one that was set last.
+    """
+
+    def __init__(self) -> None:
+        self.by_thread: dict[int, list[int]] = {}
+        self.free = self.held = 0
+
+
+class _OwnDemands(_Demands, local):
+    """Those of one thread."""
+
+
+class _Library:
+    """A BLAS library of this process.
+
+    Its number of threads is one for the whole process, except with OpenMP, where each thread of Python has its own. If
+    several threads limit it, the lowest number holds, and the last one to leave restores the number from before.
+    """
+
+    def __init__(self, controller: Any) -> None:
+        self._controller = controller
+        self._warned = False
+        self._begin()
+        if hasattr(os, "register_at_fork"):
+            # Other threads, which may have demands or hold the lock, are not there in a forked process.
+            os.register_at_fork(after_in_child=self._begin)
+
+    def _begin(self) -> None:
+        self._lock = Lock()
+        self._demands = _OwnDemands() if getattr(self._controller, "threading_layer", "") == "openmp" else _Demands()
+
+    @property
+    def number(self) -> int:
+        """The number of threads that the library uses now."""
+        return self._controller.get_num_threads()
+
+    def limit(self, threads: int, exactly: bool) -> None:
+        """Add a limit of this thread."""
+        with self._lock:
+            demands, now = self._demands, self.number
+            if not demands.by_thread:
+                demands.free = demands.held = now
+            mine = demands.by_thread.setdefault(get_ident(), [demands.free])
+            if now != demands.held:
+                # Something else has set it, such as PyMC, which restores it by itself.
+                mine[-1] = now
+            mine.append(threads if exactly else min(mine[-1], threads))
+            self._hold()
+
+    def release(self) -> None:
+        """Remove the last limit of this thread."""
+        with self._lock:
+            # A forked process has none, even if it leaves a block that its parent has entered.
+            mine = self._demands.by_thread.get(get_ident(), [])
+            if len(mine) > 2:
+                mine.pop()
+            elif mine:
+                del self._demands.by_thread[get_ident()]
+            self._hold()
+
+    def _hold(self) -> None:
+        demands = self._demands
+        demands.held = min((mine[-1] for mine in demands.by_thread.values()), default=demands.free)
+        if self.number != demands.held:
+            self._set(demands.held)
+
+    def _set(self, threads: int) -> None:
+        # Since version 3.8, threadpoolctl silently ignores all threads but the first that set a number, until that one
+        # gives this right up or ends.
+        clear = getattr(self._controller, "clear_controlling_thread", lambda force: None)
+        clear(force=True)
+        self._controller.set_num_threads(threads)
+        clear(force=True)
+        if self.number > threads and not self._warned:
+            self._warned = True
+            warnings.warn(
+                f"BLAS keeps {self.number} threads, and cannot be limited to {threads}: chains may be slow, and differ "
+                "by rounding from those of another run. Set OPENBLAS_NUM_THREADS=1, or the variable of the BLAS that "
+                "NumPy uses, before Python starts",
+                UserWarning,
+                stacklevel=5,
+            )
+
+
 @cache
-def _libraries() -> tuple[Any, ...]:
+def _libraries() -> tuple[_Library, ...]:
     """Return the BLAS libraries of this process: NumPy's and SciPy's usually differ."""
-    return tuple(ThreadpoolController().select(user_api="blas").lib_controllers)
+    return tuple(_Library(found) for found in ThreadpoolController().select(user_api="blas").lib_controllers)
 
 
 def blas_threads() -> int:
     """Return the number of threads that BLAS uses now: the largest of all libraries."""
-    return max((library.num_threads for library in _libraries()), default=1)
+    return max((library.number for library in _libraries()), default=1)
 
 
 class threads_limited(ContextDecorator):  # noqa: N801
     """Limit the number of BLAS threads inside the block, and restore it afterwards.
 
-    `threads`: None changes nothing; `exactly`: also raise the number where it is lower.
+    `threads`: None changes nothing; `exactly`: also raise the number where it is lower. The limit holds in the whole
+    process, and while other threads have lower ones, theirs hold.
     """
 
     def __init__(self, threads: int | None, *, exactly: bool = False) -> None:
         self._threads, self._exactly = threads, exactly
-        self._changed: list[tuple[Any, int]] = []
 
     def _recreate_cm(self) -> threads_limited:
         """Return a new instance for each call of a decorated function, which may be recursive."""
         return threads_limited(self._threads, exactly=self._exactly)
 
     def __enter__(self) -> None:
-        threads = self._threads
-        for library in _libraries() if threads is not None else ():
-            number = library.get_num_threads()
-            if number > threads or (self._exactly and number < threads):
-                self._changed.append((library, number))
-                library.set_num_threads(threads)
+        if self._threads is not None:
+            for library in _libraries():
+                library.limit(self._threads, self._exactly)
 
     def __exit__(self, *error: object) -> None:
-        while self._changed:
-            library, number = self._changed.pop()
-            library.set_num_threads(number)
+        if self._threads is not None:
+            for library in _libraries():
+                library.release()
