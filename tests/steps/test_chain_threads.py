@@ -112,6 +112,24 @@ def test_tuning_ends_with_one_thread(probit_model, monkeypatch):
     assert seen == [1, 1]
 
 
+def test_tuning_ends_with_the_chain_s_threads_after_it_was_restored_there(probit_model, many, monkeypatch):
+    """A run that stopped between tuning and its first draw: the number of threads affects rounding."""
+    seen = []
+    monkeypatch.setattr(pmgp.PseudoMarginal, "_freeze", lambda self, tuning: seen.append(blas_threads()))
+    with threads_limited(3, exactly=True):
+        first, restored = (pmgp.PseudoMarginal(model=probit_model) for _ in range(2))
+        point = probit_model.initial_point()
+        for step in (first, restored):
+            step.share_threads(ThreadShare.granted("auto", 2, 1))
+            step.setup_chain(np.random.default_rng(1), 2, 2)
+        for _ in range(2):
+            point, _ = first.step(point)
+        restored.sampling_state = first.sampling_state
+        first.stop_tuning()
+        restored.stop_tuning()
+    assert seen == [2, 2]
+
+
 def test_every_step_method_limits_threads():
     public = [getattr(pmgp.steps, name) for name in pmgp.steps.__all__]
     methods = [value for value in public if isinstance(value, type) and issubclass(value, BlockedStep)]

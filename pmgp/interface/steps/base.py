@@ -50,7 +50,6 @@ class GaussianProcessStep(ChainStep):
     _given_theta: ClassVar[bool] = True
     # Whether the step method can move a time series, for which no covariance matrix is available.
     _moves_series: ClassVar[bool] = False
-    _n = 0
 
     def __init__(
         self,
@@ -129,8 +128,7 @@ class GaussianProcessStep(ChainStep):
 
     def step(self, point: dict[str, np.ndarray]) -> tuple[dict[str, np.ndarray], list[dict[str, Any]]]:
         """Make one iteration; return the new point and the sample statistics."""
-        self._n = self.latent_model.latent_vector.sites(point)
-        with self._limited(self._n), counted() as ledger:
+        with self._limited(self.latent_model.latent_vector.sites(point)), counted() as ledger:
             moved, stats = self._update(point)
             after = point | moved
             if (imputation := self.latent_model.imputation) is not None:
@@ -142,5 +140,4 @@ class GaussianProcessStep(ChainStep):
     def stop_tuning(self) -> None:
         """End the tuning phase."""
         super().stop_tuning()
-        with self._limited(self._n):
-            self._finish_tuning()
+        self._finish_tuning()

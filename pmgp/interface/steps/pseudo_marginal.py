@@ -320,7 +320,11 @@ class PseudoMarginal(EvidenceProgress, GaussianProcessStep):
 
     def _finish_tuning(self) -> None:
         """Freeze the learned proposal, choose the estimator and its number of draws, and start the exact chain."""
-        if self.tuning is not None:
+        if self.tuning is None:
+            return
+        # The size is that of the state's f: a chain that is restored here has not seen a point yet.
+        point = self.latent_model.unravel_latent(self.latent, self._whole())
+        with self._limited(self.latent_model.latent_vector.sites(point)):
             self._freeze(self.tuning)
 
     def _start(self, point: dict[str, np.ndarray]) -> None:
