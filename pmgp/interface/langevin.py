@@ -145,7 +145,7 @@ class StochasticGradientLangevin(ChainStep):
         theta = self.density.theta.ravel(point)
         with self._limited(self.density.size):
             sampler = self._scaled()
-            if self.chain is None or not np.array_equal(self.chain.theta, theta):
+            if self.chain is None or not self.density.theta.agrees(point, self.chain.theta):
                 self.chain = LangevinState(theta)
             stats = {
                 "tune": self.tune,

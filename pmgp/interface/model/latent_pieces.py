@@ -146,13 +146,17 @@ class LatentPieces:
             for name, value in zip(self.names, values, strict=True)
         ]
 
+    def rounded(self, f: np.ndarray) -> np.ndarray:
+        """Return f itself: its variables do not hold it."""
+        return f
+
     def unravel(self, f: np.ndarray, theta: np.ndarray) -> dict[str, np.ndarray]:
-        """Return the values of the variables by name, from f and theta."""
+        """Return the values of the variables by name and of their types, from f and theta."""
         x = f[: sum(self._sizes)]
         x = x / self.predictor.column_scales(theta) if self.predictor.scaled else x
         parts = zip(self.names, np.split(x, np.cumsum(self._sizes)[:-1]), strict=True)
         found = {name: self.maps[name].preimage(theta, part) if name in self.maps else part for name, part in parts}
-        return {name: part.reshape(self.shapes[name]).copy() for name, part in found.items()}
+        return {v.name: found[v.name].reshape(self.shapes[v.name]).astype(v.dtype) for v in self.values}
 
     def sites(self, point: dict[str, np.ndarray]) -> int:
         """Return the number of elements of f."""

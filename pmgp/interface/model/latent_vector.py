@@ -62,11 +62,16 @@ class LatentVector:
     def ravel(self, point: dict[str, np.ndarray]) -> np.ndarray:
         """Return the flat vector from a point of the model: (C n,)."""
         if not self.several:
-            return point[self.values[0].name]
-        return np.concatenate([np.ravel(point[name]) for name in self.names])
+            return np.asarray(point[self.values[0].name], dtype=float)
+        return np.concatenate([np.ravel(point[name]) for name in self.names], dtype=float)
+
+    def rounded(self, f: np.ndarray) -> np.ndarray:
+        """Return the flat vector as the variables hold it, which may be in single precision."""
+        return f.astype(self.values[0].dtype, copy=False)
 
     def unravel(self, f: np.ndarray, theta: np.ndarray) -> dict[str, np.ndarray]:
-        """Return the values of the variables by name, from the flat vector; theta is not used."""
+        """Return the values of the variables by name and of their type, from the flat vector; theta is not used."""
+        f = self.rounded(f)
         if not self.several:
             return {self.values[0].name: f}
         blocks, found, start = f.reshape(self.number, -1), {}, 0

@@ -110,7 +110,7 @@ class Imputation:
         """
         reseed_rngs(self._rngs, deepcopy(rng).integers(2**63))
         values = self._draw(*[point[name] for name in self._inputs])
-        return {value.name: np.asarray(found) for value, found in zip(self.values, values, strict=True)}
+        return {value.name: np.asarray(found, value.dtype) for value, found in zip(self.values, values, strict=True)}
 
 
 def _on_the_line(model: pm.Model, rv: TensorVariable) -> TensorVariable:

@@ -279,7 +279,7 @@ class SparseGibbs(ThetaProgress, SparseStep):
         sizes = [int(np.prod(self._shapes[name])) for name in self.function.theta_names]
         parts = np.split(theta, np.cumsum(sizes)[:-1]) if sizes else []
         values = dict(zip(self.function.theta_names, parts, strict=True)) | {self.function.latent_name: v}
-        return {name: values[name].reshape(self._shapes[name]) for name in self.names}
+        return self._shaped(values)
 
     def _learn(self, theta: np.ndarray, known: Known) -> None:
         """Learn from the modes found so far, to predict where the next ones are."""

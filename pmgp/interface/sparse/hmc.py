@@ -173,7 +173,8 @@ class SparseHMC(AcceptanceProgress, SparseStep):
         variables = self._vector(point)
         with self._limited(self._observations):
             density = Scaled(self.function, self.factor)
-            if self.chain is None or not np.array_equal(self.chain.payload, variables):
+            # The point's variables may be in single precision.
+            if self.chain is None or not np.array_equal(self._vector(self._named(self.chain.payload)), variables):
                 self.chain = density.start(variables)
                 if not np.isfinite(self.chain.log_density):
                     raise ValueError("the log-density is not finite where the chain starts: give other initial values")

@@ -37,6 +37,7 @@ class SparseStep(ChainStep):
         known = [complete(name, values) for name, values in observed.items() if values is not None]
         self._observations = max((values.size for values in known), default=1)
         self._shapes = {name: np.shape(point[name]) for name in self.names}
+        self._dtypes = {variable.name: variable.dtype for variable in self.vars}
         self.function = self._function_of(model, {name: point[name] for name in self.names})
         self._reset(0, 0)
 
@@ -53,12 +54,19 @@ class SparseStep(ChainStep):
         return sum(int(np.prod(shape)) for shape in self._shapes.values())
 
     def _vector(self, point: dict[str, np.ndarray]) -> np.ndarray:
-        return np.concatenate([np.ravel(point[name]) for name in self.names])
+        return np.concatenate([np.ravel(point[name]) for name in self.names], dtype=float)
 
     def _named(self, variables: np.ndarray) -> dict[str, np.ndarray]:
         bounds = np.cumsum([int(np.prod(shape)) for shape in self._shapes.values()])[:-1]
         parts = np.split(variables, bounds)
-        return {name: part.reshape(shape) for (name, shape), part in zip(self._shapes.items(), parts, strict=True)}
+        return self._shaped(dict(zip(self._shapes, parts, strict=True)))
+
+    def _shaped(self, parts: dict[str, np.ndarray]) -> dict[str, np.ndarray]:
+        """Return values of the variables, in their order, with their shapes and types."""
+        return {
+            name: parts[name].reshape(shape).astype(self._dtypes[name], copy=False)
+            for name, shape in self._shapes.items()
+        }
 
     def _all_variables(self, vars: list[Any] | None, model: pm.Model) -> list[Any]:
         """Return the value variables; refuse discrete ones, and any that the step was not given."""

@@ -129,7 +129,7 @@ class LatentStep(AcceptanceProgress, GaussianProcessStep):
             self.theta = theta
         if self.chain is None:
             self.step_size = StepSize.start(self.operator.initial_step_size(f.size), self.operator.largest_step_size)
-        elif same_theta and np.array_equal(self.chain.payload, f):
+        elif same_theta and np.array_equal(self.latent_model.latent_vector.rounded(self.chain.payload), f):
             return self.operator.restore(self._target, self._point or self.chain)
         begun = self.operator.init(self._target, f)
         if not np.isfinite(begun.log_density):

@@ -301,7 +301,8 @@ class PseudoMarginal(EvidenceProgress, GaussianProcessStep):
         They leave p(others|f, theta, y) invariant. Given theta and f, the estimate and all particles except f are drawn
         again, as in a refreshment, so that the chain's state is again a draw from its extended target.
         """
-        if not np.array_equal(self._moving.part(theta), self.theta):
+        before = self.latent_model.theta.rounded(self._whole())
+        if not np.array_equal(self._moving.part(theta), self._moving.part(before)):
             raise SamplingError(
                 "another step method moved the hyper-parameters that PseudoMarginal moves, which would invalidate the "
                 f"stored estimate of p(y|theta): leave {', '.join(self._moved_names)} to PseudoMarginal alone"
