@@ -84,5 +84,17 @@ def kill_at(iteration: int, chain: int) -> Callable[..., None]:
     return callback
 
 
+def kill_when_all_have(iterations: int) -> Callable[..., None]:
+    """A callback of `pymc.sample` that kills the process once each of two chains has so many iterations."""
+    made: dict[int, int] = {}
+
+    def callback(trace: Any, draw: Any) -> None:
+        made[draw.chain] = draw.draw_idx + 1
+        if len(made) == 2 and min(made.values()) >= iterations:
+            os.kill(os.getpid(), signal.SIGKILL)
+
+    return callback
+
+
 def resumed(folder: Path, model: Any, **settings: Any) -> xr.DataTree:
     return pmgp.resume(folder, model, **QUIET | settings)

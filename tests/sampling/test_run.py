@@ -24,7 +24,18 @@ from pmgp.interface.sampling.drawing import Run
 from pmgp.interface.sampling.plain import from_bytes
 from pmgp.interface.sampling.run import _assembled
 from pmgp.interface.sampling.stored_run import MANIFEST, Seed
-from tests.sampling.runs import QUIET, SETTINGS, assert_same_run, differing, is_running, kill_at, killed, resumed, size
+from tests.sampling.runs import (
+    QUIET,
+    SETTINGS,
+    assert_same_run,
+    differing,
+    is_running,
+    kill_at,
+    kill_when_all_have,
+    killed,
+    resumed,
+    size,
+)
 from tests.sampling.workers import forkserver
 
 pytestmark = pytest.mark.filterwarnings("ignore::UserWarning")
@@ -160,30 +171,19 @@ def test_workers_end_with_a_killed_parent(sample, uninterrupted, probit_model, s
 
 
 def test_a_run_killed_at_five_moments_gives_the_same_draws(sample, probit_model, step, tmp_path):
-    """Killed again and again: each time it goes on, until the next kill."""
+    """Killed again and again: each time it goes on, until both chains have made some more iterations."""
     long = {"draws": 1200, "tune": 150, "cores": 2}
-    expected = sample(out=tmp_path / "whole", **long)
-    rng = np.random.default_rng(15)
-    limits = (np.arange(5) + rng.uniform(size=5)) / 5.0 * size(tmp_path / "whole", 0)
-    folder = tmp_path / "run"
-    counts = []
-    for limit in limits:
-        begun = (folder / MANIFEST).exists()
-
-        def go_on(begun=begun):
-            sample(out=folder, flush_every=0.02, **long) if not begun else resumed(
-                folder, probit_model, step=step, flush_every=0.02
-            )
-
-        chain, delay = rng.integers(2), rng.uniform(0.0, 0.05)
-
-        def is_time(chain=chain, delay=delay, limit=limit):
-            return size(folder, chain) > limit and time.sleep(delay) is None
-
-        killed(go_on, is_time)
-        counts.append(tuple(recovered(folder / f"chain-{number}").iterations for number in range(2)))
+    expected = sample(**long)
+    folder, counts = tmp_path / "run", []
+    for iterations in 250 * np.arange(5) + np.random.default_rng(15).integers(50, 150, size=5):
+        rest = {"flush_every": 0.02, "callback": kill_when_all_have(iterations)}
+        if counts:
+            killed(lambda rest=rest: resumed(folder, probit_model, step=step, **rest))
+        else:
+            killed(lambda rest=rest: sample(out=folder, **long, **rest))
+        counts.append([recovered(folder / f"chain-{number}").iterations for number in range(2)])
     assert all(before <= after for chain in zip(*counts, strict=True) for before, after in pairwise(chain))
-    assert len(set(counts)) > 2
+    assert all(min(before) < min(after) for before, after in pairwise(counts))
     assert_same_run(expected, resumed(folder, probit_model, step=step))
 
 

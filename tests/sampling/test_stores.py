@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import os
+from itertools import combinations_with_replacement
 from pathlib import Path
 
 import numpy as np
@@ -158,6 +159,58 @@ def test_a_chain_has_one_writer(chain, monkeypatch):
         with pytest.raises(StoreError, match="another process writes to"):
             StoredChain(chain)
     assert_holds(chain, 9)
+
+
+@pytest.fixture
+def moments(tmp_path, monkeypatch):
+    """All that a reader may find in the folder of a chain while three iterations are written: files by name."""
+    folder, found = tmp_path / "written", [{}]
+
+    def seen_after(function):
+        def called(*arguments):
+            result = function(*arguments)
+            found.append({path.name: path.read_bytes() for path in folder.iterdir()})
+            return result
+
+        return called
+
+    with monkeypatch.context() as patch:
+        patch.setattr(os, "fsync", seen_after(os.fsync))
+        patch.setattr("pathlib.Path.replace", seen_after(blocks.Path.replace))
+        written = StoredChain(folder)
+        for number in range(3):
+            written.write([iteration(number)], {"after": number + 1}, 0.5)
+    written.close()
+    return found
+
+
+def test_a_chain_that_is_being_written_is_not_damaged(moments, tmp_path, monkeypatch):
+    """Whatever happens between the openings of its files: the files that a reader opens are of three moments."""
+    folder, open_file = tmp_path / "read", Path.open
+    folder.mkdir()
+
+    def show(moment):
+        for name in os.listdir(folder):
+            os.unlink(folder / name)
+        for name, data in moments[moment].items():
+            with open(folder / name, "wb") as file:
+                file.write(data)
+
+    for three in combinations_with_replacement(range(len(moments)), 3):
+        left = iter(three)
+
+        def opened(path, mode, left=left):
+            if (moment := next(left, None)) is not None:
+                show(moment)
+            return open_file(path, mode)
+
+        show(three[0])
+        least = recovered(folder).iterations
+        with monkeypatch.context() as patch:
+            patch.setattr(Path, "open", opened)
+            found = recovered(folder)
+        show(three[-1])
+        assert (found.damage, least <= found.iterations <= recovered(folder).iterations) == (None, True), three
 
 
 def test_a_file_that_is_replaced_just_now_is_not_there(tmp_path, monkeypatch):

@@ -48,16 +48,30 @@ def append(file: BinaryIO, data: bytes, number: int) -> int:
 
 def blocks_of(path: Folder) -> Iterator[Block]:
     """Yield all blocks up to the first one that is not whole, and none if there is no such file."""
-    # Another process may replace the file at any moment, so a check before opening it would not be reliable.
+    # Another process may replace the file at any moment, so only its opening tells whether there is one.
     try:
         opened = path.open("rb")
     except FileNotFoundError:
         return
     with opened as file:
-        size = file.seek(0, os.SEEK_END)
-        file.seek(0)
-        while (block := _next_block(file, size)) is not None:
-            yield block
+        yield from _blocks_of_file(file)
+
+
+def first_of(path: Folder) -> list[Block | None]:
+    """Return the first block of a file, or None for one that is not whole, in a list that is empty without a file."""
+    try:
+        opened = path.open("rb")
+    except FileNotFoundError:
+        return []
+    with opened as file:
+        return [next(_blocks_of_file(file), None)]
+
+
+def _blocks_of_file(file: BinaryIO) -> Iterator[Block]:
+    size = file.seek(0, os.SEEK_END)
+    file.seek(0)
+    while (block := _next_block(file, size)) is not None:
+        yield block
 
 
 def blocks_in(data: bytes) -> list[Block]:

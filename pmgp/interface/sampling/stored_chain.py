@@ -50,16 +50,24 @@ class Recovered(NamedTuple):
 
 
 def recovered(folder: Path) -> Recovered:
-    """Return the last whole state of a chain for which all draws are whole."""
+    """Return the last whole state of a chain for which all draws are whole; another process may be writing it."""
+    found = _recovered(folder)
+    # A process that opens the chain may move a state between two reads, so damage is what two looks find.
+    return found if found.damage is None else _recovered(folder)
+
+
+def _recovered(folder: Path) -> Recovered:
+    paths = folder / STATE, blocks.previous(folder / STATE)
+    # Before the draws: those of a state are written before it, so they are there when it is.
+    states = [(path.name, state) for path in paths for state in blocks.first_of(path)]
     ends = {block.number: block.end for block in blocks.blocks_of(folder / DRAWS)}
     damage = None
-    for path in (folder / STATE, blocks.previous(folder / STATE)):
-        state = blocks.read(path)
-        if state is not None and state.number in ends:
+    for name, state in states:
+        if state is None:
+            damage = damage or f"its file {name!r} is damaged"
+        elif state.number in ends:
             return Recovered(state.number, ends[state.number], state.data, damage)
-        if state is None and path.exists():
-            damage = damage or f"its file {path.name!r} is damaged"
-        elif state is not None:
+        else:
             damage = damage or f"its draws are damaged after iteration {max(ends, default=0)} of {state.number}"
     return Recovered(0, 0, None, damage)
 
