@@ -226,7 +226,8 @@ def limited(monkeypatch):
 
 def test_a_store_without_room_is_named_and_keeps_what_it_has(sample, alone, probit_model, step, limited):
     limited("room", 20)
-    with pytest.raises(OSError, match=r"limited://run/chain-0/segment-\d+ could not be written, OSError: .*quota"):
+    words = r"limited://run/chain-0/segment-\d+ could not be written, OSError: .*quota.*pmgp\.resume"
+    with pytest.raises(StoreError, match=words):
         sample(out="limited://run", flush_every=0.0)
     assert recovered(chain_folder(folder_of("limited://run"), 0)).iterations > 10
     limited("room", 1000)
@@ -237,7 +238,7 @@ def test_a_worker_without_room_is_named(sample, limited):
     limited("room", 20)
     with (
         ThreadPoolExecutor(1) as threads,
-        pytest.raises(StoreError, match=r"chain 0 could not be stored by the worker on .* quota.*pmgp\.resume"),
+        pytest.raises(StoreError, match=r"chain 0 could not be stored by the process on .* quota.*pmgp\.resume"),
     ):
         sample(out="limited://run", flush_every=0.0, executor=threads)
 

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import multiprocessing
 import os
 import signal
 import threading
@@ -19,8 +20,8 @@ from pmgp.interface.executors.versions import worker_versions
 from pmgp.interface.sampling import chain_tasks, chains, permit
 from pmgp.interface.sampling.stored_chain import recovered
 from tests.sampling.kills import PER_KILL, with_kills
-from tests.sampling.runs import QUIET, SETTINGS, assert_same_run, differing, size
-from tests.sampling.workers import by_chain, iterations, pool, until
+from tests.sampling.runs import QUIET, SETTINGS, assert_same_run, differing, is_running, killed, size
+from tests.sampling.workers import by_chain, iterations, limit_files, pool, until
 
 pytestmark = pytest.mark.filterwarnings("ignore::UserWarning")
 
@@ -222,21 +223,47 @@ def test_a_worker_that_nobody_reaches_stops_when_its_permit_is_that_of_a_later_c
     assert not first.holds()
 
 
-def _limit_files():
-    """Let files of this process become no larger, as a full disk does."""
-    import resource
-
-    resource.setrlimit(resource.RLIMIT_FSIZE, (50_000, resource.RLIM_INFINITY))
-
-
 def test_a_full_disk_is_named_and_the_run_goes_on_when_there_is_room(sample, alone, probit_model, step, tmp_path):
     with (
-        pool(initializer=_limit_files) as limited,
-        pytest.raises(pmgp.StoreError, match=r"chain 0 could not be stored by the worker .* File too large"),
+        pool(initializer=limit_files) as limited,
+        pytest.raises(pmgp.StoreError, match=r"chain 0 could not be stored by the process on .* File too large"),
     ):
         sample(executor=limited, out=tmp_path, flush_every=0.0)
     assert 0 < recovered(chains.chain_folder(tmp_path, 0)).iterations < 120
     assert_same_run(pmgp.resume(tmp_path, probit_model, step=step, executor=Here(), **QUIET), alone)
+
+
+class Apart(Executor):
+    """An executor with a process for each task, which ends with it; a folder gets a file for each, with its number."""
+
+    def __init__(self, numbers):
+        self.numbers = numbers
+
+    def submit(self, function, /, *args, **others):
+        process = multiprocessing.get_context("fork").Process(target=function, args=args, kwargs=others)
+        process.start()
+        (self.numbers / str(process.pid)).touch()
+        return Future()
+
+
+def test_workers_whose_parent_was_killed_leave_their_chains_to_a_run_without_an_executor(
+    sample, alone, probit_model, step, tmp_path
+):
+    """They draw on until they no longer find their permit."""
+    run, numbers = tmp_path / "run", tmp_path / "numbers"
+    numbers.mkdir()
+    long = {"draws": 100_000, "flush_every": 0.02, "out": run}
+    killed(lambda: sample(executor=Apart(numbers), **long), when=lambda: min(by_chain(run)) > 20)
+    before = by_chain(run)
+    until(lambda: min(by_chain(run)) > max(before))
+
+    def interrupt(trace, draw):
+        if draw.draw_idx == 119:
+            raise KeyboardInterrupt
+
+    drawn = pmgp.resume(run, probit_model, step=step, cores=1, callback=interrupt, **QUIET)
+    assert_array_equal(drawn["posterior"]["f"][0, :59], alone["posterior"]["f"][0, :59])
+    until(lambda: not any(is_running(int(number.name)) for number in numbers.iterdir()))
 
 
 def test_chains_that_stall_are_reported_and_nothing_is_lost(sample, alone, probit_model, step, tmp_path, monkeypatch):

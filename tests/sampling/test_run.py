@@ -24,6 +24,7 @@ from pmgp.interface.sampling.drawing import Run
 from pmgp.interface.sampling.plain import from_bytes
 from pmgp.interface.sampling.run import _assembled
 from pmgp.interface.sampling.stored_run import MANIFEST, Seed
+from tests.posix import requires_posix
 from tests.sampling.runs import (
     QUIET,
     SETTINGS,
@@ -36,7 +37,7 @@ from tests.sampling.runs import (
     resumed,
     size,
 )
-from tests.sampling.workers import forkserver
+from tests.sampling.workers import forkserver, limit_files
 
 pytestmark = pytest.mark.filterwarnings("ignore::UserWarning")
 
@@ -381,6 +382,42 @@ def test_damaged_draws_are_named_and_drawn_again(sample, uninterrupted, probit_m
     assert "Chain 0 of the run in" in caplog.text
     assert "its file 'state' is damaged. It continues from the last intact state, at iteration 119" in caplog.text
     assert "its draws are damaged after iteration 1 of 120" in caplog.text
+
+
+@pytest.mark.parametrize("cores", [1, 2])
+def test_a_full_disk_is_named_and_the_run_goes_on_when_there_is_room(
+    sample, uninterrupted, probit_model, step, tmp_path, cores
+):
+    requires_posix()
+    words = r"chain \d could not be stored by the process on .* File too large.* contents of .*run.*pmgp\.resume"
+    try:
+        limit_files()
+        with pytest.raises(pmgp.StoreError, match=words):
+            sample(out=tmp_path / "run", cores=cores, flush_every=0.0)
+    finally:
+        limit_files(-1)
+    assert 0 < recovered(tmp_path / "run" / "chain-0").iterations < 120
+    assert_same_run(uninterrupted, resumed(tmp_path / "run", probit_model, step=step))
+
+
+def test_a_chain_that_cannot_be_opened_is_named(sample, probit_model, step, tmp_path):
+    sample(out=tmp_path)
+    draws = tmp_path / "chain-0" / "draws"
+    draws.unlink()
+    draws.mkdir()
+    with pytest.raises(pmgp.StoreError, match=r"chain 0 could not be stored .*Is a directory"):
+        resumed(tmp_path, probit_model, step=step)
+
+
+def test_another_writer_is_named_by_workers_too(sample, probit_model, step, tmp_path, monkeypatch):
+    """In PyMC's workers an error gets another class, and a message of theirs."""
+    fcntl = pytest.importorskip("fcntl")
+    sample(out=tmp_path)
+    monkeypatch.setattr("pmgp.interface.sampling.stored_chain.PATIENCE", 0.1)
+    with (tmp_path / "chain-1" / "draws").open("rb") as held:
+        fcntl.flock(held, fcntl.LOCK_EX)
+        with pytest.raises(pmgp.StoreError, match=r"^another process writes to .*chain-1"):
+            resumed(tmp_path, probit_model, step=step, cores=2)
 
 
 def test_other_versions_are_named(probit_model, step, stored, monkeypatch, caplog):

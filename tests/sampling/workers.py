@@ -37,6 +37,13 @@ def pool(workers: int = 1, **settings: Any) -> ProcessPoolExecutor:
     return ProcessPoolExecutor(workers, mp_context=forkserver(), **settings)
 
 
+def limit_files(size: int = 50_000) -> None:
+    """Let files of this process become no larger, as a full disk does."""
+    import resource
+
+    resource.setrlimit(resource.RLIMIT_FSIZE, (size, resource.RLIM_INFINITY))
+
+
 class Pools:
     """A function that makes a pool of one worker each time it is called, and kills the worker of the last."""
 

@@ -8,7 +8,6 @@ process that sees the folder, and a task that is submitted again continues from 
 from __future__ import annotations
 
 import logging
-import platform
 import time
 from collections.abc import Callable, Sequence
 from dataclasses import dataclass
@@ -24,8 +23,8 @@ from rich.progress import BarColumn, Progress, TextColumn, TimeElapsedColumn
 from pmgp.interface.executors import EVERY, Ended, Executors, pickled, run_all, table_of
 from pmgp.interface.sampling.address import LOOK, Address, Folder, StoreError
 from pmgp.interface.sampling.chains import chain_folder, iterations_in, recovered
-from pmgp.interface.sampling.permit import Permit
-from pmgp.interface.sampling.recorded_step import RecordedStep
+from pmgp.interface.sampling.permit import Permit, withdraw
+from pmgp.interface.sampling.recorded_step import RecordedStep, storing
 from pmgp.interface.sampling.stored_run import MANIFEST, RunSettings
 
 _log = logging.getLogger("pymc.pmgp")
@@ -74,13 +73,8 @@ def run_task(step: bytes, task: ChainTask, permit: Permit) -> None:
     A worker needs the run's folder, and must be able to write to it.
     """
     permit.check()
-    try:
+    with storing(permit.run, task.number):
         task.run(cloudpickle.loads(step), permit)
-    except OSError as error:
-        raise StoreError(
-            f"chain {task.number} could not be stored by the worker on {platform.node()}: {error}. The contents of "
-            f"{permit.run} are intact: once the folder can be written to again, pmgp.resume continues the run"
-        ) from error
 
 
 class ChainWork:
@@ -115,7 +109,7 @@ class ChainWork:
     def stop(self) -> None:
         """Withdraw the permit, after which the next look is due."""
         self._looked = -LOOK
-        self._permit.withdraw()
+        withdraw(self.run)
 
 
 def complete(

@@ -11,10 +11,11 @@ from typing import Any
 import pymc as pm
 import xarray as xr
 from pymc.exceptions import SamplingError
+from pymc.sampling.parallel import ParallelSamplingError
 from pymc.step_methods.compound import BlockedStep, CompoundStep, flatten_steps
 
 from pmgp.interface.executors import STALL_LIMIT, Executors
-from pmgp.interface.sampling.address import Folder
+from pmgp.interface.sampling.address import Folder, StoreError
 from pmgp.interface.sampling.chain_tasks import complete, tasks
 from pmgp.interface.sampling.chains import chain_folder, recovered, seconds_spent
 from pmgp.interface.sampling.effective_draws import enough, more_draws, progress_towards
@@ -164,6 +165,10 @@ class Run:
             if "Not enough samples" not in str(error):
                 raise
             raise self._no_draws() from error
+        except ParallelSamplingError as error:
+            if not isinstance(error.__cause__, StoreError):
+                raise
+            raise StoreError(str(error.__cause__)) from error
         finally:
             if isinstance(step, RecordedStep):
                 step.close()

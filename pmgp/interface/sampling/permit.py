@@ -47,6 +47,7 @@ class Permit(NamedTuple):
                 "this machine and all workers share"
             )
 
-    def withdraw(self) -> None:
-        """Let all workers stop."""
-        (self.run / PERMIT).unlink(missing_ok=True)
+
+def withdraw(run: Folder) -> None:
+    """Let all workers stop that draw into a run's folder, also those of a process that was killed."""
+    (run / PERMIT).unlink(missing_ok=True)

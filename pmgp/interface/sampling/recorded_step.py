@@ -10,7 +10,10 @@ that of a run without interruption.
 from __future__ import annotations
 
 import os
+import platform
 import time
+from collections.abc import Iterator
+from contextlib import contextmanager
 from typing import Any
 
 import numpy as np
@@ -18,12 +21,24 @@ from pymc.step_methods.arraystep import PopulationArrayStepShared
 from pymc.step_methods.compound import BlockedStep, CompoundStep, flatten_steps
 from pymc.util import get_random_generator
 
-from pmgp.interface.sampling.address import Folder
+from pmgp.interface.sampling.address import Folder, StoreError
 from pmgp.interface.sampling.chains import chain_folder, opened
 from pmgp.interface.sampling.parent import end_with_parent
 from pmgp.interface.sampling.plain import from_bytes
 from pmgp.interface.sampling.segments import SegmentedChain
 from pmgp.interface.sampling.stored_chain import Iteration, StoredChain
+
+
+@contextmanager
+def storing(run: Folder, chain: int) -> Iterator[None]:
+    """Say in errors of the block that write a chain how its run can continue."""
+    try:
+        yield
+    except OSError as error:
+        raise StoreError(
+            f"chain {chain} could not be stored by the process on {platform.node()}: {error}. The contents of {run} "
+            "are intact: once it can be written to again, pmgp.resume continues the run, if out= was given"
+        ) from error
 
 
 class RecordedStep(CompoundStep):
@@ -55,7 +70,9 @@ class RecordedStep(CompoundStep):
         """Begin the chain with this number, with its stored draws."""
         self.close()
         self.inner.setup_chain(rng, tune, draws)
-        self._chain = opened(chain_folder(self.run, chain))
+        self._number = chain
+        with storing(self.run, chain):
+            self._chain = opened(chain_folder(self.run, chain))
         self._stored = self._chain.replay()
         self._begin, self._tuned, self._end = self._chain.count, tune, tune + draws
         self._iteration, self._seconds = 0, 0.0
@@ -89,7 +106,8 @@ class RecordedStep(CompoundStep):
     def _write_if_due(self, chain: StoredChain | SegmentedChain) -> None:
         due = self._iteration == self._end or time.monotonic() - self._written_at >= self.flush_every
         if due and self._unwritten:
-            chain.write(self._unwritten, self.sampling_state, self._seconds)
+            with storing(self.run, self._number):
+                chain.write(self._unwritten, self.sampling_state, self._seconds)
             self._unwritten, self._written_at = [], time.monotonic()
 
     def close(self) -> None:

@@ -22,6 +22,7 @@ from pmgp.interface.recommendation import Recommendation, recommend
 from pmgp.interface.sampling.address import Address, Folder, folder_of
 from pmgp.interface.sampling.drawing import NoDrawsError, Run
 from pmgp.interface.sampling.inducing_starts import fitted_gaussian, follow
+from pmgp.interface.sampling.permit import withdraw
 from pmgp.interface.sampling.report import ENOUGH
 from pmgp.interface.sampling.stored_run import RunSettings, Seed, StoredRun, any_chain, check_free, delete
 from pmgp.interface.sampling.vectorized import VectorizedRun, vectorized
@@ -293,6 +294,8 @@ def resume(
     made.sampling_state, initvals = run.start()
     settings = run.settings if cores is None else replace(run.settings, cores=cores)
     _check_seen(run.folder, settings, executor)
+    # Workers of an executor do not end with a process that was killed, and would keep their chains.
+    withdraw(run.folder)
     return Run(model, made, settings, initvals, options, run.folder, flush_every, executor, stall_limit).completed()
 
 

@@ -8,6 +8,7 @@ from __future__ import annotations
 
 import time
 from collections.abc import Iterator, Sequence
+from contextlib import suppress
 from itertools import groupby
 from pathlib import Path
 from typing import Any, BinaryIO, NamedTuple
@@ -114,7 +115,9 @@ class StoredChain:
 
     def close(self) -> None:
         """Close the folder, so that other processes can open it."""
-        self._file.close()
+        # A block that a full disk has no room for is tried again, and not needed: its draws come after the last state.
+        with suppress(OSError):
+            self._file.close()
 
 
 def _lock(file: BinaryIO, folder: Path) -> None:
