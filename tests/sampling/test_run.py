@@ -480,6 +480,12 @@ def test_no_process_is_left():
     assert multiprocessing.active_children() == []
 
 
+def test_two_pseudo_marginal_methods_are_refused_before_they_run(probit_model, step):
+    other = pmgp.PseudoMarginal(model=probit_model)
+    with pytest.raises(ValueError, match="two step methods of class PseudoMarginal move 'f': give one"):
+        pmgp.sample(probit_model, step=[step, other], **SETTINGS | QUIET)
+
+
 def test_variables_without_a_step_method_get_pymc_s():
     with pm.Model() as model:
         first, second = (pm.Bernoulli(name, 0.5) for name in ("first", "second"))

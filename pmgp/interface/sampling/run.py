@@ -6,6 +6,7 @@ import logging
 import os
 from collections.abc import Sequence
 from dataclasses import replace
+from itertools import combinations
 from math import inf
 from pathlib import Path
 from typing import Any
@@ -14,7 +15,7 @@ import pymc as pm
 import xarray as xr
 from pymc.pytensorf import resolve_backend_compile_kwargs
 from pymc.sampling.mcmc import assign_step_methods, get_default_tune_steps, instantiate_steppers
-from pymc.step_methods.compound import BlockedStep, CompoundStep
+from pymc.step_methods.compound import BlockedStep, CompoundStep, flatten_steps
 
 from pmgp.core.numerics.arrays import is_whole
 from pmgp.interface.executors import STALL_LIMIT, Executors, check_executor
@@ -381,7 +382,20 @@ def _assembled(model: pm.Model, step: Steps | None, options: dict[str, Any]) -> 
     if not made:
         given, selected = assign_step_methods(model, step)
         made = instantiate_steppers(model, given, selected, compile_kwargs=_compilation(options))
-    return made if isinstance(made, BlockedStep | CompoundStep) else CompoundStep(made)
+    made = made if isinstance(made, BlockedStep | CompoundStep) else CompoundStep(made)
+    _refuse_two_pseudo_marginal(made)
+    return made
+
+
+def _refuse_two_pseudo_marginal(made: BlockedStep | CompoundStep) -> None:
+    """Refuse two that move the same f: each keeps an estimate that the moves of the other make invalid."""
+    methods = [method for method in flatten_steps(made) if isinstance(method, PseudoMarginal)]
+    for one, other in combinations(methods, 2):
+        if one.latent_name == other.latent_name:
+            raise ValueError(
+                f"two step methods of class PseudoMarginal move {one.latent_name!r}: give one, for all of the "
+                "hyper-parameters that they move"
+            )
 
 
 def _complete(model: pm.Model, step: Steps | None) -> BlockedStep | CompoundStep | list[Any] | None:
