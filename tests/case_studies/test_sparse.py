@@ -459,3 +459,10 @@ def test_the_mode_for_digits_rises_and_is_a_start_of_the_model(rng):
     logs = {f"{name}_log__": np.log(start[name]) for name in ("lengthscale", "variance")}
     found, first = (step.function(step._vector(point))[0] for point in (logs | start, before))
     assert found > first + 1.0
+
+
+@pytest.mark.parametrize("kind", [Fit, Convergence, HeldOut])
+def test_the_lines_of_a_unit_are_of_one_scale(kind):
+    """Chains of another length have other checkpoints, whose R-hat does not belong to the same curve."""
+    scales = results.best(kind).groupby(list(kind._fields))["scale"].nunique()
+    assert (scales == 1).all()

@@ -23,6 +23,8 @@ from pmgp.core.numerics.arrays import check_tolerance, check_whole
 from pmgp.core.numerics.compiled.outcomes import INDEFINITE
 
 MAX_HALVINGS = 20
+# Who allows fewer iterations wants what they reach; after so many, Newton's method is lost.
+PATIENCE = 20
 # The mean square of the last change of f may be larger in deviations of the sites than in units of f by this factor. It
 # need not be smaller than rounding allows.
 RELATIVE_STEP, SMALLEST_STEP = 50.0, 1e-10
@@ -53,7 +55,7 @@ class Laplace:
         remaining error is of the order of the square of the last change.
     max_iterations : int
         Largest number of Newton steps. If it is reached, or the likelihood has no curvature, the result of expectation
-        propagation is returned, marked as not converged.
+        propagation is returned, marked as not converged. A number below twenty asks for the iterate that it reaches.
     sweeps : int
         Sweeps of moment matching in :meth:`refine`, before importance samples are drawn; 0 for plain Laplace.
 
@@ -100,7 +102,7 @@ class Laplace:
         conditioned = prior.conditioning()
         settings = self.tolerance, SMALLEST_PRECISION, self.max_iterations, MAX_HALVINGS
         reached = conditioned.newton(likelihood, start, settings)
-        if reached is None or reached.iterations >= self.max_iterations:
+        if reached is None or reached.iterations >= max(self.max_iterations, PATIENCE):
             return self.search(prior, likelihood, start)
         if reached.status == INDEFINITE:
             return None
@@ -158,14 +160,13 @@ class Laplace:
             # Where f is small in its units and well determined, a small change may be many deviations.
             short = change.dot(change) < self.tolerance * size
             short = short and conditioned.information(change) < largest_step(self.tolerance) * size
-            lost = steps >= self.max_iterations or not (past_kinks or _has_curvature(conditioned, current.f))
-            if short or lost:
+            lost = not (past_kinks or _has_curvature(conditioned, current.f))
+            if short or lost or steps >= self.max_iterations:
                 break
             current = reached if not trusted else damped(likelihood, m, current, reached)
             trusted = True
-        return conditioned.approximation(
-            reached.objective - 0.5 * conditioned.log_determinant, made + steps, bool(short)
-        )
+        found = bool(short or (steps < PATIENCE and not lost))
+        return conditioned.approximation(reached.objective - 0.5 * conditioned.log_determinant, made + steps, found)
 
     def refine(self, approximation: Posterior, likelihood: Likelihood) -> Posterior | None:
         """Match the mean and the variances of q to those of the posterior, for importance sampling.

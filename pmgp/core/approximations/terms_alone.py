@@ -35,8 +35,9 @@ def approximation_by_terms(prior: Prior, likelihood: Likelihood, iterations: int
     Its log-evidence is that of expectation propagation for these sites. `iterations`: number of earlier ones, to which
     one is added.
     """
-    conditioned = prior.conditioning()
-    found = _moments(prior, likelihood) if prior.vectors == 1 else None
+    if prior.vectors > 1 or not prior.is_finite:
+        return None
+    conditioned, found = prior.conditioning(), _moments(prior, likelihood)
     if found is None:
         return None
     # The site is the ratio of the two normal densities.
