@@ -138,6 +138,6 @@ def _rhat(lines: pd.DataFrame, item: str, name: str) -> Entry:
     largest = last.filter(regex=r"^rhat_\d+$").max(axis=None)
     findings = [Finding("all chains converge: the largest R-hat at the end is below 1.1", bool(largest < CONVERGED))]
     numbers = Numbers(pd.DataFrame({"ours": ours, "article": article}), speeds=True)
-    files = ["sparse/results/quick_convergence.csv"]
+    files = [f"sparse/results/{scale}_convergence.csv" for scale in results.SCALES]
     shows = f"R-hat on {'the toy data' if name == 'toy' else name}, and effective draws a second"
     return _entry(item, shows, extent, there, numbers=numbers, findings=findings, files=files)

@@ -77,9 +77,11 @@ def read(name: str) -> pd.DataFrame:
 
 
 def best(kind: type) -> pd.DataFrame:
-    """Lines of all scales, each cell at the largest at which it has been run."""
+    """Lines of all scales, each unit's of the largest at which it has been run."""
     frames = [place.read() for scale in SCALES if (place := tables(FOLDER, scale)[kind]).path.is_file()]
-    return pd.concat(frames).drop_duplicates(tables(FOLDER, "")[kind].key, keep="last").reset_index(drop=True)
+    lines = pd.concat(frames, ignore_index=True)
+    largest = lines.groupby(list(kind._fields))["scale"].transform("last")  # type: ignore[attr-defined]
+    return lines[lines["scale"] == largest].sort_values(tables(FOLDER, "")[kind].key, ignore_index=True)
 
 
 def picture(unit: Unit) -> dict[str, Any]:
