@@ -21,7 +21,7 @@ demo:  ## classify the Wisconsin breast cancer data, end to end; report in runs/
 test:  ## all tests, the long ones included; what CI runs
 	$(PYTEST) $(IN_TWO)
 
-quick:  ## the developer's loop, two minutes: all tests that take less than a quarter of a second
+quick:  ## the developer's loop, two minutes: all tests that take less than a tenth of a second
 	$(PYTEST) $(IN_TWO) -m "not slow" --durations=10 --durations-min=1
 
 lint:  ## style and formatting, and the workflows against their schema

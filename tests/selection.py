@@ -19,7 +19,7 @@ LISTED = FOLDER / "slow.txt"
 SEEN = pytest.StashKey[list[pytest.Item]]()
 """All tests that were collected, before any is deselected."""
 
-LONG = 0.25
+LONG = 0.1
 """Processor seconds of a test that is left out."""
 SHORT = 0.05
 """One that is left out comes back if it takes less: what is compiled for the first test of a file, others have free."""

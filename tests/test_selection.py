@@ -13,7 +13,7 @@ def test_most_tests_are_in_the_quick_loop(request):
     if {item.path for item in items} != files():
         pytest.skip("not all tests are collected")
     slow = sum(1 for item in items if item.get_closest_marker("slow"))
-    assert 0 < slow < len(items) / 3
+    assert 0 < slow < len(items) / 2
 
 
 def test_listed_cases_and_all_cases_of_listed_tests_are_slow(request, tmp_path, monkeypatch):
@@ -32,24 +32,24 @@ def test_listed_cases_and_all_cases_of_listed_tests_are_slow(request, tmp_path, 
 
 
 def test_long_tests_are_listed_and_a_test_of_long_cases_alone_has_one_line():
-    seconds = {"x::one[a]": 0.3, "x::one[b]": 0.4, "x::two[a]": 0.3, "x::two[b]": 0.2, "x::three": 0.3}
+    seconds = {"x::one[a]": 0.3, "x::one[b]": 0.4, "x::two[a]": 0.3, "x::two[b]": 0.06, "x::three": 0.3}
     assert renewed([], seconds) == ["x::one", "x::three", "x::two[a]"]
 
 
 def test_on_a_slow_machine_they_may_take_longer():
-    assert renewed([], {"x::one": 0.4, "x::two": 0.6}, pace=2.0) == ["x::two"]
+    assert renewed([], {"x::one": 0.15, "x::two": 0.3}, pace=2.0) == ["x::two"]
 
 
 def test_what_was_not_measured_stays_and_what_became_fast_goes():
     """What took long because it was the first to compile does not come and go."""
     before = ["x::fast", "x::first", "x::cases[a]", "y::other"]
-    seconds = {"x::fast": 0.01, "x::first": 0.1, "x::new": 0.1}
+    seconds = {"x::fast": 0.01, "x::first": 0.08, "x::new": 0.08}
     assert renewed(before, seconds) == ["x::cases[a]", "x::first", "y::other"]
 
 
 def test_all_cases_take_the_place_of_some():
     """Those that the quick loop left out were listed before."""
-    assert renewed(["x::one[a]"], {"x::one[b]": 0.5, "x::two": 0.1}) == ["x::one"]
+    assert renewed(["x::one[a]"], {"x::one[b]": 0.5, "x::two": 0.08}) == ["x::one"]
 
 
 @pytest.mark.parametrize(("shortest", "slow"), [(0.9, ["x::one"]), (1.1, ["x::one", "x::two"])])
