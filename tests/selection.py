@@ -1,4 +1,4 @@
-"""What the quick loop leaves out: the tests that took long when they were last measured.
+"""The tests that the quick loop leaves out: those that took long when they were last measured.
 
 ``slow.txt`` has their names, which ``pytest --store-durations`` writes. A name without brackets stands for all cases of
 a test. What has no line there is quick until it is measured.

@@ -68,7 +68,7 @@ def outside(s, beta):
 @pytest.mark.parametrize(("size", "likelihood", "hint"), [(20, inside, True), (4, inside, False), (20, outside, False)])
 def test_long_normal_vectors_that_could_be_integrated_out_are_named(size, likelihood, hint):
     found = pmgp.describe(counted(size, likelihood))
-    assert found.computation.get("left out", "").startswith("beta: latent=['s', 'beta'] integrates") == hint
+    assert found.computation.get("hint", "").startswith("latent=['s', 'beta'] integrates out beta too") == hint
     assert found.refused is None
 
 

@@ -203,6 +203,18 @@ def test_draws_at_the_maximum_have_the_moments_of_q(probit_model, found_by):
     assert_allclose(f.var(axis=0), found.approximation.variance, rtol=0.25)
 
 
+def test_the_trace_of_many_latent_values_has_fewer_draws(binary_data, monkeypatch):
+    """And no copies of what the model computes from them, such as a covariance matrix."""
+    monkeypatch.setattr("pmgp.interface.maximum.ELEMENTS", 60 * 20)
+    model = logistic(*binary_data)
+    with model:
+        pm.Deterministic("outer", model["f"][:, None] * model["f"])
+    found = pmgp.find_map(model, approximation="laplace")
+    assert found.point["outer"].shape == (20, 20)
+    posterior = found.trace["posterior"]
+    assert (posterior.sizes["draw"], set(posterior.data_vars)) == (60, {"lengthscale", "scale", "f"})
+
+
 def test_a_start_without_evidence_is_refused(probit_model):
     with pytest.raises(ValueError, match="prior density of the hyper-parameters is not finite"):
         pmgp.find_map(probit_model, start={"variance_log__": 800.0}, compile_kwargs=FAST)

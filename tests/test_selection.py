@@ -8,7 +8,7 @@ from tests.selection import SEEN, files, mark_slow, renewed
 
 
 def test_most_tests_are_in_the_quick_loop(request):
-    """What is left out are exceptions."""
+    """Those that are left out are exceptions."""
     items = request.config.stash[SEEN]
     if {item.path for item in items} != files():
         pytest.skip("not all tests are collected")
@@ -41,7 +41,7 @@ def test_on_a_slow_machine_they_may_take_longer():
 
 
 def test_what_was_not_measured_stays_and_what_became_fast_goes():
-    """What took long because it was the first to compile does not come and go."""
+    """The first test of a file may be long because it compiles; it must not come and go with each measurement."""
     before = ["x::fast", "x::first", "x::cases[a]", "y::other"]
     seconds = {"x::fast": 0.01, "x::first": 0.08, "x::new": 0.08}
     assert renewed(before, seconds) == ["x::cases[a]", "x::first", "y::other"]

@@ -60,6 +60,7 @@ def trend(problem: Problem, idata: xr.DataTree) -> pd.DataFrame | None:
         problem.standardizer.transform(times[:, None]),
         model=problem.model,
         joint=False,
+        # The model needs some exposure; f, the log of the rate, does not depend on it.
         at={"exposure": 1.0} if exposed else None,
         random_seed=problem.settings.seed,
         progressbar=False,

@@ -9,6 +9,7 @@ from typing import TYPE_CHECKING, NamedTuple
 
 import numpy as np
 
+from pmgp.core.numerics.arrays import is_number
 from pmgp.datasets.dataset import DatasetError
 
 if TYPE_CHECKING:
@@ -152,12 +153,12 @@ def as_numbers(cells: pd.Series) -> pd.Series:
 def _looks_like_data(names: list[str], rows: pd.DataFrame) -> bool:
     """Return whether the names show no sign of being names, and some sign of being values."""
     numeric = [_is_numeric(rows[column]) for column in rows]
-    if any(n and not _is_number(name) and name.lower() not in NO_NAMES for n, name in zip(numeric, names, strict=True)):
+    if any(n and not is_number(name) and name.lower() not in NO_NAMES for n, name in zip(numeric, names, strict=True)):
         return False
-    if all(_is_number(name) for name in names):
+    if all(is_number(name) for name in names):
         return True
     return any(
-        _is_number(name) if n else name in set(rows[column]) - {""}
+        is_number(name) if n else name in set(rows[column]) - {""}
         for n, name, column in zip(numeric, names, rows, strict=True)
     )
 
@@ -165,14 +166,6 @@ def _looks_like_data(names: list[str], rows: pd.DataFrame) -> bool:
 def _is_numeric(cells: pd.Series) -> bool:
     present = cells[~cells.str.lower().isin(NO_NAMES)]
     return bool(len(present)) and bool(as_numbers(present).notna().all())
-
-
-def _is_number(text: str) -> bool:
-    try:
-        float(text)
-    except ValueError:
-        return False
-    return True
 
 
 def few(values: Sequence[str], number: int = 6) -> str:

@@ -116,7 +116,7 @@ def describe(model: pm.Model | None = None, *, latent: Any = None) -> Descriptio
     refused = None
     try:
         parts = parts_of(structure)
-        computation = _computation(parts) | _identified(model, parts) | _left_out(structure)
+        computation = _computation(parts) | _identified(model, parts) | _integrable(structure)
     except ValueError as error:
         refused = str(error)
     theta = [model.values_to_rvs[value] for value in structure.theta]
@@ -160,7 +160,7 @@ def _identified(model: pm.Model, parts: LatentGaussianModel) -> dict[str, str]:
     return {} if found is None else {"not identified": found}
 
 
-def _left_out(structure: ModelStructure) -> dict[str, str]:
+def _integrable(structure: ModelStructure) -> dict[str, str]:
     """Return which long normal vectors are hyper-parameters, if they could be integrated out beside the others."""
     model, shapes = structure.model, structure.model.eval_rv_shapes()
     theta = [model.values_to_rvs[value] for value in structure.theta]
@@ -172,9 +172,7 @@ def _left_out(structure: ModelStructure) -> dict[str, str]:
         parts_of(structure_of(model, latent))
     except ValueError:  # The likelihood is not a function of linear predictors of them.
         return {}
-    return {
-        "left out": f"{', '.join(found)}: latent={latent} integrates them out too, with fewer hyper-parameters left"
-    }
+    return {"hint": f"latent={latent} integrates out {', '.join(found)} too, so that fewer hyper-parameters are left"}
 
 
 def _section(title: str, parts: dict[str, str]) -> str:

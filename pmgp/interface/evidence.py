@@ -146,8 +146,8 @@ def _summary(logs: np.ndarray) -> LogLikelihood:
     if error > LARGEST_ERROR:
         warnings.warn(
             f"the estimates of log p(y|theta) range from {logs.min():.1f} to {logs.max():.1f}, and their log mean of "
-            f"{value:.1f} may be far too low: its standard error of {error:.2f} cannot be trusted. Give more draws, "
-            "for example estimator=pmgp.estimators.ImportanceSampling(draws=4096)",
+            f"{value:.1f} may be far too low: its standard error of {error:.2f} cannot be trusted. Give the estimator "
+            'more draws, as pmgp.estimators.ImportanceSampling(draws=4096) for "importance"',
             UserWarning,
             stacklevel=3,
         )

@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-from collections.abc import Callable
 from functools import partial
 from typing import Any, NamedTuple
 
@@ -36,8 +35,9 @@ from pmgp.interface.steps.starts import unusable_start
 
 # Stands in for the log-density where there is none, so that the line search turns back.
 VERY_LOW = -1e25
-# Draws of f in a trace come in pairs about their mean, so that averages of what is linear in f have no error.
-PAIRS, SEED = 500, 2013
+# Draws of f in a trace come in pairs about their mean, so that averages of what is linear in f have no error. There are
+# fewer pairs of a long f, so that it takes at most this many elements, 40 MB, up to a smallest number.
+PAIRS, FEWEST_PAIRS, ELEMENTS, SEED = 500, 10, 5_000_000, 2013
 
 
 class Maximum(NamedTuple):
@@ -58,8 +58,8 @@ class Maximum(NamedTuple):
     message : str
         Message of the optimizer; for an iterative solver, how near the maximum is.
     trace : DataTree
-        For :func:`pmgp.predict`: a chain of 1,000 draws of f from q at the point, or, for multivariate normal
-        observations, the point as the only draw.
+        For :func:`pmgp.predict`: a chain of 1,000 draws of f from q with the hyper-parameters of the point, or fewer
+        of more than 5,000 latent values. For multivariate normal observations, the point is the only draw.
     """
 
     point: dict[str, np.ndarray]
@@ -177,17 +177,17 @@ def find_map(
         q = objective.fit(found.x)
     if q is None:
         raise ValueError(unusable_start(parts, found.x))
-    natural = _natural_points(model, parts)
-    point = natural(parts.unravel(found.x) | parts.unravel_latent(q.mean, found.x))
+    point = _natural_point(model, parts, found.x, q.mean)
     log_prior = objective.log_prior(found.x)[0]
     said = str(found.message)
-    draws = [natural(parts.unravel(found.x) | parts.unravel_latent(f, found.x)) for f in _pairs(q)]
-    return Maximum(point, q.log_evidence, log_prior, q, bool(found.success), said, _trace(model, draws))
+    trace = _trace(model, point, [parts.unravel_latent(f, found.x) for f in _pairs(q)])
+    return Maximum(point, q.log_evidence, log_prior, q, bool(found.success), said, trace)
 
 
 def _pairs(q: Posterior) -> np.ndarray:
-    """Draw from q, each draw with its reflection in the mean: (2 PAIRS, n)."""
-    deviations = (q.factorized() or q).sample_deviations(np.random.default_rng(SEED), PAIRS)
+    """Draw from q, each draw with its reflection in the mean: (draws, n)."""
+    number = max(FEWEST_PAIRS, min(PAIRS, ELEMENTS // (2 * q.mean.size)))
+    deviations = (q.factorized() or q).sample_deviations(np.random.default_rng(SEED), number)
     return q.mean + np.concatenate([deviations, -deviations])
 
 
@@ -223,16 +223,17 @@ def _of_observations(
     outputs = natural(values | theta.unravel(found.theta))
     point = {variable.name: value for variable, value in zip(variables, outputs, strict=True)}
     at = log_prior(found.theta)[0]
-    return Maximum(point, found.log_evidence, at, None, found.converged, found.message, _trace(model, [point]))
+    return Maximum(point, found.log_evidence, at, None, found.converged, found.message, _trace(model, point, [{}]))
 
 
-def _trace(model: pm.Model, points: list[dict[str, np.ndarray]]) -> xr.DataTree:
-    """Return a chain of the points."""
+def _trace(model: pm.Model, point: dict[str, np.ndarray], latents: list[dict[str, np.ndarray]]) -> xr.DataTree:
+    """Return a chain of free variables at the point, with draws of the latent ones in their places."""
     import arviz_base
 
-    dims = {name: list(model.named_vars_to_dims[name]) for name in points[0] if name in model.named_vars_to_dims}
+    free = {rv.name for rv in model.free_RVs} & set(point)
+    dims = {name: list(model.named_vars_to_dims[name]) for name in free if name in model.named_vars_to_dims}
     coords = {name: list(labels) for name, labels in model.coords.items() if labels is not None}
-    draws = {name: np.array([point[name] for point in points])[None] for name in points[0]}
+    draws = {name: np.array([f.get(name, point[name]) for f in latents])[None] for name in sorted(free)}
     return arviz_base.from_dict({"posterior": draws}, dims=dims, coords=coords)
 
 
@@ -303,14 +304,14 @@ def _log_prior_without_jacobian(model: pm.Model, parts: LatentGaussianModel) -> 
     return pt.add(*[term.sum() for term in terms if not latents & set(ancestors([term]))], 0.0)
 
 
-def _natural_points(
-    model: pm.Model, parts: LatentGaussianModel
-) -> Callable[[dict[str, np.ndarray]], dict[str, np.ndarray]]:
-    """Return a function from values to variables, without missing observations and what depends on them."""
+def _natural_point(
+    model: pm.Model, parts: LatentGaussianModel, theta: np.ndarray, f: np.ndarray
+) -> dict[str, np.ndarray]:
+    """Return the variables at theta and f, without missing observations and what depends on them."""
+    values = parts.unravel(theta) | parts.unravel_latent(f, theta)
     missing = {model.rvs_to_values[rv] for rv in imputed(model, parts.latent_vector.variables)}
     variables = get_default_varnames(model.unobserved_value_vars, include_transformed=False)
     variables = [variable for variable in variables if not missing & set(ancestors([variable]))]
     inputs = [value for value in model.value_vars if value not in missing]
-    compute = model.compile_fn(variables, inputs=inputs, mode=INTERPRETED)
-    names = [variable.name for variable in variables]
-    return lambda values: dict(zip(names, compute(values), strict=True))
+    outputs = model.compile_fn(variables, inputs=inputs, mode=INTERPRETED)(values)
+    return {variable.name: value for variable, value in zip(variables, outputs, strict=True)}

@@ -22,7 +22,7 @@ MOST_DIGITS = 4
 
 
 class CountDistributions(Protocol):
-    """What the plot asks of the predictive distributions of m counts."""
+    """What the plot needs of the predictive distributions of m counts."""
 
     @property
     def mean(self) -> NDArray[np.float64]:

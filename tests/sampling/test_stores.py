@@ -218,3 +218,22 @@ def test_a_file_that_is_replaced_just_now_is_not_there(tmp_path, monkeypatch):
     monkeypatch.setattr(Path, "is_file", lambda self: True)
     assert blocks.read(tmp_path / "state") is None
     assert recovered(tmp_path).iterations == 0
+
+
+def test_a_state_that_its_owner_moves_while_it_is_looked_for_is_found(tmp_path, monkeypatch):
+    """Whoever opens a chain whose last state is damaged puts the one before it in its place."""
+    folder, open_file = tmp_path / "chain", Path.open
+    written = StoredChain(folder)
+    for number in range(2):
+        written.write([iteration(number)], {"after": number + 1}, 0.5)
+    written.close()
+    last, before = folder / "state", blocks.previous(folder / "state")
+    last.write_bytes(b"damaged")
+
+    def moved(path, *arguments, **settings):
+        if path == before and before.exists():
+            before.replace(last)
+        return open_file(path, *arguments, **settings)
+
+    monkeypatch.setattr("pathlib.Path.open", moved)
+    assert recovered(folder).iterations == 1

@@ -9,6 +9,7 @@ import pytest
 
 import pmgp
 from pmgp.interface.graphs.compilation import INTERPRETED
+from pmgp.interface.model.taking_apart import take_apart
 from tests.sampling.runs import QUIET, assert_same_run
 
 pytestmark = pytest.mark.filterwarnings("ignore::UserWarning")
@@ -79,3 +80,22 @@ def test_a_run_made_longer_is_the_longer_run(model, name, tmp_path):
     longer = pmgp.sample(model, draws=30, **settings)
     pmgp.sample(model, draws=15, out=tmp_path, **settings)
     assert_same_run(longer, pmgp.resume(tmp_path, model, step=step, draws=30, **QUIET))
+
+
+def test_a_point_agrees_with_the_theta_that_it_was_rounded_from(model, rng):
+    """Or the chain would take its own moves for those of another step method, and refresh its estimate each time."""
+    parts = take_apart(model)
+    theta = rng.standard_normal(3)
+    point = parts.unravel(theta)
+    assert not np.array_equal(parts.ravel(point), theta)
+    assert parts.theta.agrees(point, theta)
+    assert not parts.theta.agrees(point, theta + 1e-3)
+
+
+def test_f_that_was_rounded_is_not_taken_for_another(model, monkeypatch):
+    step = pmgp.steps.LatentHMC(model=model)
+    point, _ = step.step(model.initial_point())
+    begun = []
+    monkeypatch.setattr(type(step.operator), "init", lambda *arguments: begun.append(arguments))
+    step.step(point)
+    assert not begun

@@ -17,7 +17,6 @@ from pmgp.core.approximations.gradients import EvidenceGradient
 from pmgp.core.approximations.laplace import Laplace
 from pmgp.core.approximations.moment_matching import Terms
 from pmgp.core.approximations.propagation import Failure, propagated
-from pmgp.core.approximations.terms_alone import approximation_by_terms
 from pmgp.core.gaussians import ConditionedPrior, Posterior, Prior
 from pmgp.core.likelihoods.base import Likelihood
 from pmgp.core.numerics.arrays import check_tolerance, check_whole
@@ -71,8 +70,7 @@ class ExpectationPropagation:
         likelihood : Likelihood
             A likelihood with one latent value a term, or a `BlockLikelihood`.
         start : array, optional
-            Sites as :meth:`start_from` describes them. Laplace's stand in for poor ones, and those of each term alone
-            for Laplace's where these lead nowhere.
+            Sites as :meth:`start_from` describes them; Laplace's if they are not given or turn out to be poor.
 
         Returns
         -------
@@ -96,9 +94,6 @@ class ExpectationPropagation:
         if at_mode is None or not isfinite(at_mode.log_evidence):
             return at_mode
         matched = family.propagated(at_mode, likelihood, *settings)
-        if matched is Failure.NOT_CONVERGED and at_mode.converged:
-            by_terms = approximation_by_terms(prior, likelihood, at_mode.iterations)
-            matched = family.propagated(by_terms, likelihood, *settings) if by_terms else matched
         if isinstance(matched, Posterior):
             return matched
         if matched is Failure.INDEFINITE:

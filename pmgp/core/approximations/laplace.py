@@ -23,7 +23,7 @@ from pmgp.core.numerics.arrays import check_tolerance, check_whole
 from pmgp.core.numerics.compiled.outcomes import INDEFINITE
 
 MAX_HALVINGS = 20
-# Who allows fewer iterations wants what they reach; after so many, Newton's method is lost.
+# A caller who allows fewer iterations wants the iterate that they reach. After this many, Newton's method is lost.
 PATIENCE = 20
 # The mean square of the last change of f may be larger in deviations of the sites than in units of f by this factor. It
 # need not be smaller than rounding allows.
@@ -55,7 +55,7 @@ class Laplace:
         remaining error is of the order of the square of the last change.
     max_iterations : int
         Largest number of Newton steps. If it is reached, or the likelihood has no curvature, the result of expectation
-        propagation is returned, marked as not converged. A number below twenty asks for the iterate that it reaches.
+        propagation is returned, marked as not converged. With a number below twenty it is the last iterate instead.
     sweeps : int
         Sweeps of moment matching in :meth:`refine`, before importance samples are drawn; 0 for plain Laplace.
 
@@ -102,7 +102,7 @@ class Laplace:
         conditioned = prior.conditioning()
         settings = self.tolerance, SMALLEST_PRECISION, self.max_iterations, MAX_HALVINGS
         reached = conditioned.newton(likelihood, start, settings)
-        if reached is None or reached.iterations >= max(self.max_iterations, PATIENCE):
+        if reached is None:
             return self.search(prior, likelihood, start)
         if reached.status == INDEFINITE:
             return None
@@ -188,7 +188,7 @@ class Laplace:
 
 
 def _has_curvature(conditioned: ConditionedPrior, f: np.ndarray) -> bool:
-    """Whether each term that draws f far from f, in deviations of the prior, also has a curvature there."""
+    """Whether each term whose slope at f would move f by a deviation of the prior also has a curvature there."""
     if conditioned.prior.vectors > 1:
         return True
     gradient = conditioned.linear - conditioned.precision * f

@@ -1,9 +1,9 @@
 """A normal density in place of each term of the likelihood, found from that term alone.
 
-Newton's method follows the curvature of log p(y|f). A density with a kink, such as Laplace's, has none, and one with a
-steep tail shows Newton's method from afar only the next deviation of the noise. The moments of one term times the
-prior's marginal are integrals over one variable, which need neither; and sites with these moments, one for each term,
-are where the posterior is.
+Newton's method follows the curvature of log p(y|f). A density with a kink, such as Laplace's, has none. In a steep tail
+a step is about one deviation of the noise, however far away the mode is. The moments of one term times the prior's
+marginal are integrals over one variable, which need no derivatives. Sites with these moments, one for each term, put q
+where the posterior is.
 """
 
 from __future__ import annotations
@@ -16,10 +16,9 @@ from pmgp.core.approximations.moment_matching import matched_sites
 from pmgp.core.gaussians import Posterior, Prior
 from pmgp.core.likelihoods.base import Likelihood
 
-# The nodes follow the moments until these change by less than this share of a deviation. A rule narrows by a factor of
-# six at most.
-SAME, MOST_ROUNDS = 0.1, 40
-NARROWEST = 1e-26
+# The nodes of the quadrature follow the moments until these change by less than this share of a deviation. In a round
+# the deviation can fall to a sixth; it is not followed below this share of the prior's variance.
+SAME, MOST_ROUNDS, NARROWEST = 0.1, 40, 1e-26
 
 
 class Moments(NamedTuple):

@@ -109,13 +109,21 @@ def check_counts(y: np.ndarray) -> np.ndarray:
 
 def check_categories(y: np.ndarray, categories: int) -> np.ndarray:
     """Return the labels as integers; refuse labels that are not among 0, ..., categories - 1."""
+    what = f"ordinal labels must be whole numbers from 0 to {categories - 1} (one more label than thresholds)"
+    return _check_labels(y, categories, what, "give other thresholds", "[LOWEST, ..., HIGHEST]")
+
+
+def check_classes(y: np.ndarray, classes: int) -> np.ndarray:
+    """Return the labels as integers; refuse labels that are not among 0, ..., classes - 1."""
+    what = f"class labels must be whole numbers from 0 to {classes - 1}, with a latent process for each"
+    return _check_labels(y, classes, what, "give more processes")
+
+
+def _check_labels(y: np.ndarray, number: int, what: str, instead: str, order: str = "") -> np.ndarray:
     values = np.asarray(y)
-    wrong = ~np.isin(values, np.arange(categories))
+    wrong = ~np.isin(values, np.arange(number))
     if wrong.any():
-        raise ValueError(
-            f"ordinal labels must be whole numbers from 0 to {categories - 1} (one more label than thresholds), found "
-            f"{_named(values[wrong])}; {recoding(y, categories, '[LOWEST, ..., HIGHEST]')}, or give other thresholds"
-        )
+        raise ValueError(f"{what}, found {_named(values[wrong])}; {recoding(y, number, order)}, or {instead}")
     return values.astype(np.intp)
 
 
@@ -152,18 +160,6 @@ def _check_class_number(found: int, wanted: int | None) -> None:
         raise ValueError(f"there are counts of {found} classes, but {wanted} latent vectors, one for each class")
     if found < 2:
         raise ValueError(f"there must be at least 2 classes, not {found}; for two, pmgp.BernoulliLogit is faster")
-
-
-def check_classes(y: np.ndarray, classes: int) -> np.ndarray:
-    """Return the labels as integers; refuse labels that are not among 0, ..., classes - 1."""
-    values = np.asarray(y)
-    wrong = ~np.isin(values, np.arange(classes))
-    if wrong.any():
-        raise ValueError(
-            f"class labels must be whole numbers from 0 to {classes - 1}, with a latent process for each, found "
-            f"{_named(values[wrong])}; {recoding(y, classes)}, or give more processes"
-        )
-    return values.astype(np.intp)
 
 
 def check_finite(y: np.ndarray) -> np.ndarray:

@@ -95,7 +95,7 @@ class SummedPrecision:
 
 @dataclass(frozen=True, eq=False, repr=False)
 class LevelPrecision(SummedPrecision):
-    """The same for a precision that hardly restricts the level of x.
+    """A `SummedPrecision` that hardly restricts the level of x, so that its rows nearly sum to zero.
 
     `sums` (k, m): the Q_k 1.
     """

@@ -122,7 +122,7 @@ def refuse_text(what: str, values: Any) -> None:
     array = np.asarray(values, dtype=object)
     for place in np.ndindex(array.shape):
         value = array[place]
-        if isinstance(value, str) and not _is_number(value):
+        if isinstance(value, str) and not is_number(value):
             where = f"in {_column_name(values, place[1])}, " if array.ndim == 2 else ""
             raise ValueError(
                 f"{what} has text {where}such as {str(value)!r} in row {place[0]}: code it as numbers, for example "
@@ -130,7 +130,8 @@ def refuse_text(what: str, values: Any) -> None:
             )
 
 
-def _is_number(text: str) -> bool:
+def is_number(text: str) -> bool:
+    """Return whether a text can be read as a number."""
     try:
         float(text)
     except ValueError:

@@ -75,8 +75,7 @@ def evidence(
 
     A proposal, a mixture of multivariate t distributions, is fitted to the posterior draws of theta on the
     unconstrained scale. Fresh draws from it are weighted with unbiased estimates of p(y|theta). The difference of two
-    models' evidences is their log Bayes factor. If the model has numbers in place of
-    all priors, p(y|theta) is p(y).
+    models' evidences is their log Bayes factor. If the model has numbers in place of all priors, p(y|theta) is p(y).
 
     For multivariate normal observations, such as those of `pymc.gp.Marginal`, :func:`pmgp.importance` gives the log
     evidence, as ``attrs["log_evidence"]``.
