@@ -174,14 +174,15 @@ def test_new_values_of_several_outputs_are_drawn_together(number):
 
 
 def test_probabilities_of_classes_with_unlike_variances_add_up(rng):
-    with pm.Model() as model:
+    with pm.Model(coords={"color": ["blue", "green", "red"], "inducing": range(len(Z))}) as model:
         process = pmgp.gp.Sparse(cov_func=[pm.gp.cov.ExpQuad(1, ls=scale) for scale in (20.0, 0.3, 15.0)])
-        f = process.prior("f", X=X, Xu=Z, n_outputs=3)
+        f = process.prior("f", X=X, Xu=Z, n_outputs=3, dims=("color", "inducing"))
         process.observe("y", f, dist=pmgp.likelihoods.RobustMax.dist, observed=np.arange(len(X)) % 3)
     v = rng.standard_normal((1, 4, 3, len(Z)))
     idata = DataTree.from_dict({"posterior": Dataset({"f_rotated_": (("chain", "draw", "k", "m"), v)})})
     found = process.predict(idata, np.linspace(-1.0, 2.0, 20)[:, None], model=model)
     np.testing.assert_allclose(found["probabilities"].sum("category"), 1.0, atol=1e-6)
+    assert list(found["category"].to_numpy()) == ["blue", "green", "red"]
 
 
 def test_what_predictions_refuse(regression, rng):

@@ -1,14 +1,30 @@
-"""The labels of a model's dimensions beside those of a posterior: elements are the same if their labels are."""
+"""The labels of a model's dimensions: those of categories, and those that decide which draws belong to an element."""
 
 from __future__ import annotations
 
-from collections.abc import Collection
+from collections.abc import Collection, Sequence
+from typing import Any
 
 import numpy as np
 import pandas as pd
 import pymc as pm
 import xarray as xr
 from pytensor.tensor.variable import TensorVariable
+
+
+def category_names(model: pm.Model, latents: list[TensorVariable], number: int) -> list[Any]:
+    """Return names of categories, or numbers.
+
+    They are the coordinates of `category`, of the rows of a latent matrix, or, for a list of latent vectors, one for
+    each category, of `class`. With fewer vectors, as for an order, a dimension `class` may be something else.
+    """
+    dims: list[Sequence[Any]] = [model.named_vars_to_dims.get(str(latent.name)) or () for latent in latents]
+    rows = [each[0] for each in dims if len(each) == 2]
+    for dimension in ("category", *rows, *(["class"] if len(latents) == number else [])):
+        names = list(model.coords.get(str(dimension)) or ())
+        if len(names) == number:
+            return names
+    return list(range(number))
 
 
 def places_of_labels(model: pm.Model, dim: str | None, drawn: xr.DataArray, axis: str) -> np.ndarray | None:

@@ -11,10 +11,11 @@ import xarray as xr
 from pmgp.core.iterative.settings import Iterative
 from pmgp.core.numerics.threads import suitable_threads, threads_limited
 from pmgp.interface.model.inducing_process import inducing_process
+from pmgp.interface.model.labels import category_names
 from pmgp.interface.model.latent_variable import have_rows
 from pmgp.interface.prediction.averages import parts_of
 from pmgp.interface.prediction.covariates import check_order
-from pmgp.interface.prediction.predictor_rows import category_names, predict_rows, refuse_inputs
+from pmgp.interface.prediction.predictor_rows import predict_rows, refuse_inputs
 from pmgp.interface.prediction.responses import Expectation, expectations_of
 from pmgp.interface.prediction.setting import PredictionTask, find_predicted, observed_below, prepare
 

@@ -7,7 +7,6 @@ predictors are normal: later elements have their prior's distribution, given the
 from __future__ import annotations
 
 import warnings
-from collections.abc import Sequence
 from functools import cached_property
 from typing import Any, NamedTuple
 
@@ -29,6 +28,7 @@ from pmgp.interface.distributions.means import base_of, conditional_mean
 from pmgp.interface.distributions.records import Expected, record_of
 from pmgp.interface.graphs.compilation import Compiler
 from pmgp.interface.importance.theta_draws import some_draws, theta_draws
+from pmgp.interface.model.labels import category_names
 from pmgp.interface.model.latent_pieces import LatentPieces, distinct_rows
 from pmgp.interface.model.latent_variable import ModelError
 from pmgp.interface.model.likelihood_terms import binary_masks
@@ -387,21 +387,6 @@ class PredictorRows:
             normals = rng.standard_normal(len(columns))
             deviation[columns] = linalg.solve_triangular(factor, normals, lower=True, trans="T")
         return deviation
-
-
-def category_names(model: pm.Model, latents: list[TensorVariable], number: int) -> list[Any]:
-    """Return names of categories, or numbers.
-
-    They are the coordinates of `category`, of the rows of a latent matrix, or, for a list of latent vectors, one for
-    each category, of `class`. With fewer vectors, as for an order, a dimension `class` may be something else.
-    """
-    dims: list[Sequence[Any]] = [model.named_vars_to_dims.get(str(latent.name)) or () for latent in latents]
-    rows = [each[0] for each in dims if len(each) == 2]
-    for dimension in ("category", *rows, *(["class"] if len(latents) == number else [])):
-        names = list(model.coords.get(str(dimension)) or ())
-        if len(names) == number:
-            return names
-    return list(range(number))
 
 
 def _dataset(model: pm.Model, found: dict[str, np.ndarray], observed: list[str], draws: int) -> xr.Dataset:

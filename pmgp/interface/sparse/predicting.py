@@ -203,7 +203,8 @@ class Predicting:
                 check_parameters(likelihood, moments, others, of_observations=parameters is None)
                 value = checked_observations(model, name, likelihood, observed, moments.mean, others)
                 density = likelihood.log_expected(pt.as_tensor(value), *moments, *others)
-        task = Expectations(moments, observations, self._prepared(Xnew).n_outputs, None if parameters is None else name)
+        inducing, own = self._prepared(Xnew), None if parameters is None else name
+        task = Expectations(moments, observations, inducing.v, inducing.n_outputs, own)
         return task.averages(spaced_draws(idata, model, draws), model, density)
 
     def diagnose(self, idata: Any, *, model: pm.Model | None = None, draws: int | None = 200) -> Diagnosis:

@@ -22,6 +22,7 @@ from pmgp.core.numerics.quadrature import NARROWEST, STEP, TAIL, WIDEST
 from pmgp.interface.distributions.means import conditional_mean
 from pmgp.interface.distributions.records import Expected, record_of
 from pmgp.interface.distributions.robust_max import RobustMaxRV
+from pmgp.interface.model.labels import category_names
 from pmgp.interface.sparse.draws import at_draws
 from pmgp.interface.sparse.likelihood import LatentLikelihood
 from pmgp.interface.sparse.marginals import Marginals
@@ -44,11 +45,13 @@ class Response(NamedTuple):
 class Expectations(NamedTuple):
     """Quantities that are averaged over draws: moments of f, and expected observations.
 
-    `own` is the observed variable whose parameters are those of the new inputs.
+    `whitened` are the values at the inducing inputs, with a row for each output if there are several, and `own` is the
+    observed variable whose parameters are those of the new inputs.
     """
 
     moments: Marginals
     observations: dict[str, tuple[LatentLikelihood, list[TensorVariable]]]
+    whitened: TensorVariable
     outputs: int
     own: str | None
 
@@ -75,9 +78,20 @@ class Expectations(NamedTuple):
         averages["latent_variance"] += np.maximum(averages.pop("square") - averages["latent_mean"] ** 2, 0.0)
         if density is not None:
             averages["log_density"] = log_sum - np.log(len(draws))
-        return xr.Dataset(
-            {name: (_dims(name, values), values) for name, values in averages.items()}, attrs={"draws": len(draws)}
-        )
+        return self._dataset(model, averages).assign_attrs(draws=len(draws))
+
+    def _dataset(self, model: pm.Model, averages: dict[str, np.ndarray]) -> xr.Dataset:
+        """Name the dimensions, and the categories by the model's coordinates."""
+        variables: dict[str, Any] = {}
+        coords: dict[str, Any] = {"point": np.arange(averages["latent_mean"].shape[-1])}
+        for name, values in averages.items():
+            if name.endswith("probabilities"):
+                category = name.replace("probabilities", "category")
+                variables[name] = (("point", category), values)
+                coords[category] = category_names(model, [self.whitened], values.shape[1])
+            else:
+                variables[name] = (("output", "point")[-values.ndim :], values)
+        return xr.Dataset(variables, coords=coords)
 
     def _responses(self) -> list[Response]:
         responses: list[Response] = []
@@ -95,10 +109,6 @@ class Expectations(NamedTuple):
                 f"Expected observations cannot be given at the new inputs: {'; '.join(reasons)}", stacklevel=5
             )
         return responses
-
-
-def _dims(name: str, values: np.ndarray) -> tuple[str, ...]:
-    return ("point", "category") if name.endswith("probabilities") else ("output", "point")[-values.ndim :]
 
 
 def _responses_of(
