@@ -576,3 +576,23 @@ def test_an_unknown_latent_is_refused():
         several_latent()
     with pytest.raises(ModelError, match=r"'h' is not a free multivariate normal.*those are: f, g"):
         split(model, latent="h")
+
+
+@pytest.mark.parametrize(
+    "function",
+    [
+        pmgp.sample,
+        pmgp.find_map,
+        pmgp.describe,
+        pmgp.recommend,
+        pmgp.importance,
+        pmgp.marginal.approximate,
+        pmgp.marginal.log_likelihood,
+        pmgp.marginal.iterative_log_likelihood,
+    ],
+)
+@pytest.mark.parametrize(("given", "words"), [((1000,), "a pymc.Model is expected where 1000"), ((), "give one")])
+def test_what_is_no_model_is_refused(function, given, words):
+    """As in ``pmgp.sample(1000)``, which is how PyMC takes the number of draws."""
+    with pytest.raises(TypeError, match=words):
+        function(*given)

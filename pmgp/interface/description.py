@@ -16,6 +16,7 @@ from pytensor.graph.traversal import ancestors, walk
 from pytensor.tensor.variable import TensorVariable
 
 from pmgp.core.markov import Part
+from pmgp.interface.model.context import current_model
 from pmgp.interface.model.effects import PROCESSES, is_correlated, is_normal, is_standard
 from pmgp.interface.model.fields import field_of, is_field
 from pmgp.interface.model.identification import unidentified
@@ -107,7 +108,7 @@ def describe(model: pm.Model | None = None, *, latent: Any = None) -> Descriptio
       approximation  ExpectationPropagation
       estimator      ImportanceSampling or OrthantSampling
     """
-    model = pm.modelcontext(model)
+    model = current_model(model)
     try:
         structure = structure_of(model, latent)
     except ValueError as error:

@@ -13,6 +13,7 @@ from pmgp.core.estimators import Estimator
 from pmgp.core.estimators.importance import log_mean_exp
 from pmgp.core.marginal.evaluation import Evaluator, Fitted, Ready
 from pmgp.core.numerics.threads import suitable_threads, threads_limited
+from pmgp.interface.model.context import current_model
 from pmgp.interface.model.latent_gaussian import LatentGaussianModel
 from pmgp.interface.model.latent_variable import find_latents
 from pmgp.interface.model.missing import hyperparameters
@@ -107,7 +108,7 @@ def log_likelihood(
     """
     if repeats < 2:
         raise ValueError(f"repeats must be at least 2 for a standard error, not {repeats}")
-    model = pm.modelcontext(model)
+    model = current_model(model)
     values = value_point(model, point)
     known = not hyperparameters(model, find_latents(model, latent))
     parts = take_apart(model, latent, values, compile_kwargs, given_theta=known)

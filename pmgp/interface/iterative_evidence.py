@@ -20,6 +20,7 @@ from pmgp.interface.covariance.tiled import Backend, TiledMoments
 from pmgp.interface.graphs.numerical import NumericalFunction
 from pmgp.interface.graphs.numpy_operations import UnsupportedGraphError
 from pmgp.interface.iterative_laplace import LaplaceDensity
+from pmgp.interface.model.context import current_model
 from pmgp.interface.model.latent_gaussian import ModelError
 from pmgp.interface.model.normal_evidence import NormalEvidence, with_prior
 from pmgp.interface.model.observed_normal import gaussian_observations, observed_normal
@@ -255,7 +256,7 @@ def iterative_log_likelihood(
     >>> found
     IterativeLogLikelihood(11... with standard error 0..., after ... iterations)
     """
-    model = pm.modelcontext(model)
+    model = current_model(model)
     gaussian, tiles = IterativeEvidence(tolerance, probes, cap), backend_of(backend)
     density: IterativeDensity | LaplaceDensity
     if gaussian_observations(model) is None:

@@ -19,6 +19,7 @@ from pmgp.core.iterative.langevin import LangevinState, StochasticLangevin
 from pmgp.core.iterative.ulisse import Ulisse
 from pmgp.interface.climbing import scale_given_rows
 from pmgp.interface.iterative_evidence import IterativeDensity
+from pmgp.interface.model.context import current_model
 from pmgp.interface.steps.chain_step import ChainStep
 
 # Up to this many points a factorization takes seconds, and exact methods are better in every respect.
@@ -117,7 +118,7 @@ class StochasticGradientLangevin(ChainStep):
     ) -> None:
         if subset < 1:
             raise ValueError(f"subset={subset!r}: give the number of points, at least 1, from which the scale is found")
-        model = pm.modelcontext(model)
+        model = current_model(model)
         self.density = IterativeDensity(model, rank, compile_kwargs=compile_kwargs)
         _refuse_affordable(self.density.size, force)
         self.vars = _all_variables(vars, model)

@@ -25,6 +25,7 @@ from pmgp.core.registry import resolve
 from pmgp.interface.climbing import LARGEST_FACTORIZED, density_of
 from pmgp.interface.graphs.compilation import INTERPRETED, CompiledWhenCalled
 from pmgp.interface.importance.targets import MarginalTarget
+from pmgp.interface.model.context import current_model
 from pmgp.interface.model.latent_gaussian import LatentGaussianModel
 from pmgp.interface.model.missing import imputed
 from pmgp.interface.model.observed_normal import gaussian_observations, observed_values
@@ -161,7 +162,7 @@ def find_map(
     >>> found
     Maximum(log evidence -5.37, log prior -3.25, converged, at lengthscale = 0.263, variance = 7.03, f of shape (20,))
     """
-    model = pm.modelcontext(model)
+    model = current_model(model)
     observed = gaussian_observations(model) if latent is None else None
     if observed is not None:
         return _of_observations(model, observed, prior, start, solver, max_iterations, compile_kwargs, progressbar)

@@ -23,6 +23,7 @@ from pmgp.interface.importance.estimates import Estimates
 from pmgp.interface.importance.proper_prior import refuse_improper
 from pmgp.interface.importance.theta_draws import theta_draws
 from pmgp.interface.importance.trust import Trust, trust_in
+from pmgp.interface.model.context import current_model
 from pmgp.interface.model.latent_variable import find_together
 from pmgp.interface.model.missing import hyperparameters
 from pmgp.interface.model.posterior import posterior_of
@@ -149,7 +150,7 @@ def evidence(
         raise ValueError(
             f"draws must be an integer of at least 100 (got {draws}); fewer give no reliable standard error"
         )
-    model = pm.modelcontext(model)
+    model = current_model(model)
     latents = find_together(model, latent)
     refuse_improper(model, latents)
     posterior = posterior_of(idata, hyperparameters(model, latents), model, weights=True)

@@ -27,6 +27,7 @@ from pmgp.core.numerics.threads import suitable_threads, threads_limited
 from pmgp.interface.importance.estimates import Estimates
 from pmgp.interface.importance.theta_draws import latent_draws, some_draws, theta_draws
 from pmgp.interface.importance.trust import FEWEST
+from pmgp.interface.model.context import current_model
 from pmgp.interface.model.latent_gaussian import LatentGaussianModel, ModelError
 from pmgp.interface.model.latent_variable import below, find_together
 from pmgp.interface.model.missing import hyperparameters
@@ -123,7 +124,7 @@ def loo(
         raise ValueError(f"particles must be an even number, at least 2, not {particles}")
     import arviz_stats
 
-    model = pm.modelcontext(model)
+    model = current_model(model)
     latents = find_together(model, latent)
     _refuse_long(latents[0], int(model.eval_rv_shapes()[latents[0].name][-1]))
     posterior = some_draws(idata, [*latents, *hyperparameters(model, latents)], model, draws)

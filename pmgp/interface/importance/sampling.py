@@ -27,6 +27,7 @@ from pmgp.interface.importance.proposals import proposal_at_maxima
 from pmgp.interface.importance.targets import LatentTarget, MarginalTarget, Target, in_units
 from pmgp.interface.importance.trust import FEWEST, WORTH_EACH, Trust
 from pmgp.interface.importance.weighing import Weighing
+from pmgp.interface.model.context import current_model
 from pmgp.interface.model.observed_normal import gaussian_observations
 from pmgp.interface.steps.matrices import NUMPY, Matrices, matrices_of
 from pmgp.interface.steps.shared import share
@@ -156,7 +157,7 @@ def importance(
         raise ValueError('estimator="none" estimates nothing, and weights would be biased; use "importance"')
     if isinstance(climbs, bool) or (climbs is not None and climbs < 0):
         raise ValueError(f"climbs must be 0 or more, not {climbs}")
-    model = pm.modelcontext(model)
+    model = current_model(model)
     refuse_circular(model)
     target = target_of(model, estimator, approximation, latent, compile_kwargs, matrices_of(backend))
     weighing = begun(model, target, start, executor, random_seed, compile_kwargs, progressbar, climbs)

@@ -15,6 +15,7 @@ from pmgp.interface.importance.theta_draws import transformed
 from pmgp.interface.integrated.model_copy import copied
 from pmgp.interface.integrated.operation import ApproximateEvidence, LogEvidence
 from pmgp.interface.maximum import Objective
+from pmgp.interface.model.context import current_model
 from pmgp.interface.model.latent_gaussian import find_latent
 from pmgp.interface.model.missing import hyperparameters
 from pmgp.interface.model.taking_apart import take_apart
@@ -77,7 +78,7 @@ def approximate(
     >>> sorted(exact.posterior.data_vars)
     ['f', 'lengthscale', 'variance']
     """
-    model = pm.modelcontext(model)
+    model = current_model(model)
     method = resolve(approximation, approximations.TIGHT, Differentiable, "approximation")
     f = find_latent(model, latent)
     # The functions are compiled for a copy, so that later changes of the data do not reach them.

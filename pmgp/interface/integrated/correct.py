@@ -24,6 +24,7 @@ from pmgp.interface.importance.estimates import Estimates
 from pmgp.interface.importance.theta_draws import theta_draws
 from pmgp.interface.importance.trust import trust_in
 from pmgp.interface.integrated.approximate import LOG_EVIDENCE
+from pmgp.interface.model.context import current_model
 from pmgp.interface.model.latent_gaussian import find_latent
 from pmgp.interface.model.missing import hyperparameters
 from pmgp.interface.model.posterior import posterior_of
@@ -92,7 +93,7 @@ def correct(
     """
     if estimator == "none" or isinstance(estimator, ApproximateEvidence):
         raise ValueError('estimator="none" estimates nothing, so nothing would be corrected; use "importance"')
-    model = pm.modelcontext(model)
+    model = current_model(model)
     f = find_latent(model, latent)
     posterior = posterior_of(idata, hyperparameters(model, [f]), model, weights=True)
     if LOG_EVIDENCE not in posterior:

@@ -10,6 +10,7 @@ import xarray as xr
 
 from pmgp.core.iterative.settings import Iterative
 from pmgp.core.numerics.threads import suitable_threads, threads_limited
+from pmgp.interface.model.context import current_model
 from pmgp.interface.model.inducing_process import inducing_process
 from pmgp.interface.model.labels import category_names
 from pmgp.interface.model.latent_variable import have_rows
@@ -143,16 +144,16 @@ def predict(
     >>> (found["probability"] > 0.9).values
     array([False, False,  True])
     """
-    check_order(Xnew, pm.modelcontext(model))
-    process = inducing_process(pm.modelcontext(model))
+    check_order(Xnew, current_model(model))
+    process = inducing_process(current_model(model))
     if process is not None:
         given = {"latent": latent, "gp": gp, "at": at, "block_size": block_size}
         _refuse([name for name, value in given.items() if value is not None])
         return process.predict(idata, Xnew, model=model, draws=draws)
-    latents = find_predicted(pm.modelcontext(model), latent)
+    latents = find_predicted(current_model(model), latent)
     if have_rows(latents):
         refuse_inputs({"Xnew": Xnew, "gp": gp, "at": at, "block_size": block_size})
-        model = pm.modelcontext(model)
+        model = current_model(model)
         return predict_rows(idata, model, latents, observed_below(model, latents), draws)
     if Xnew is None:
         raise ValueError("Xnew is needed: the new inputs of the process, an array with a row for each new point")

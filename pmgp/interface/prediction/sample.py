@@ -11,6 +11,7 @@ from pytensor.tensor.variable import TensorVariable
 
 from pmgp.core.iterative.settings import Iterative
 from pmgp.core.numerics.threads import suitable_threads, threads_limited
+from pmgp.interface.model.context import current_model
 from pmgp.interface.model.inducing_process import inducing_process
 from pmgp.interface.model.latent_variable import ModelError, find_latents, have_rows
 from pmgp.interface.prediction.covariates import check_order
@@ -117,14 +118,14 @@ def sample_predictions(
     if not isinstance(joint, bool | np.bool_):
         raise ValueError(f"joint must be True or False, not {joint!r}")
     rng = _generator(random_seed)
-    check_order(Xnew, pm.modelcontext(model))
-    if inducing_process(pm.modelcontext(model)) is not None:
+    check_order(Xnew, current_model(model))
+    if inducing_process(current_model(model)) is not None:
         raise ModelError(
             "draws of a process on inducing inputs are made by gp.conditional('new', Xnew) and then "
             "pymc.sample_posterior_predictive(idata, var_names=['new']); pmgp.predict averages over them"
         )
     if Xnew is None:
-        return _rows(idata, pm.modelcontext(model), latent, {"gp": gp, "at": at}, draws, rng)
+        return _rows(idata, current_model(model), latent, {"gp": gp, "at": at}, draws, rng)
     setting = prepare(idata, Xnew, model, latent, at, draws, gp, by_chain=True, solver=solver)
     if setting.rows.observed is not None:
         return _of_observations(setting, bool(joint), rng, progressbar)

@@ -22,6 +22,7 @@ from pmgp.core.iterative.solvers import watched
 from pmgp.core.numerics.threads import threads_limited
 from pmgp.interface.covariance.tiled import LARGEST_WHOLE
 from pmgp.interface.graphs.compilation import making_graphs
+from pmgp.interface.model.context import current_model
 from pmgp.interface.model.latent_variable import find_latents, refuse_time_series
 from pmgp.interface.model.observed_normal import gaussian_observations, observed_values
 from pmgp.interface.model.posterior import check_inputs_unchanged
@@ -120,7 +121,7 @@ def prepare(
     solver: Iterative | str = "auto",
 ) -> PredictionTask:
     """Check all arguments, and take the model apart."""
-    model = pm.modelcontext(model)
+    model = current_model(model)
     latents = find_predicted(model, latent)
     refuse_time_series([rv for rv in latents if not is_process(rv)], "predictions at new inputs", FORECAST)
     known = latents[0] not in model.observed_RVs

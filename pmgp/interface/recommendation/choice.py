@@ -8,6 +8,7 @@ from typing import Any
 import pymc as pm
 from pytensor.tensor.variable import TensorVariable
 
+from pmgp.interface.model.context import current_model
 from pmgp.interface.model.inducing_process import inducing_process, inducing_processes
 from pmgp.interface.model.latent_variable import ModelError, are_summed, find_latents
 from pmgp.interface.model.observed_normal import gaussian_observations
@@ -62,7 +63,7 @@ def recommend(model: pm.Model | None = None, *, latent: Any = None) -> Recommend
     >>> with model:
     ...     step = found.steps()
     """
-    model = pm.modelcontext(model)
+    model = current_model(model)
     if len(inducing := inducing_processes(model)) > 1:
         return schemes.several_on_inducing_inputs(model, list(inducing))
     process = inducing_process(model)

@@ -8,6 +8,7 @@ import numpy as np
 import pandas as pd
 import pymc as pm
 
+from pmgp.interface.model.context import current_model
 from pmgp.interface.sampling.run import sample
 from pmgp.interface.sparse.process import Sparse
 from pmgp.interface.steps import PseudoMarginal
@@ -47,7 +48,7 @@ def compare_with_exact(idata: Any, process: Sparse, *, model: pm.Model | None = 
     """
     import arviz_stats
 
-    model = pm.modelcontext(model)
+    model = current_model(model)
     points = process.points
     if points > LARGEST:
         raise ValueError(f"there are {points} points, and the exact chain is for up to {LARGEST}: compare on fewer")

@@ -19,6 +19,7 @@ from pymc.step_methods.compound import BlockedStep, CompoundStep, flatten_steps
 
 from pmgp.core.numerics.arrays import is_whole
 from pmgp.interface.executors import STALL_LIMIT, Executors, check_executor
+from pmgp.interface.model.context import current_model
 from pmgp.interface.recommendation import Recommendation, recommend
 from pmgp.interface.sampling.address import Address, Folder, folder_of
 from pmgp.interface.sampling.drawing import NoDrawsError, Run
@@ -156,7 +157,7 @@ def sample(
     _check_counts(draws=draws, tune=tune, chains=chains, cores=cores)
     _check(draws, ess, max_draws, flush_every, options)
     check_executor(executor, stall_limit, flush_every)
-    model = pm.modelcontext(model)
+    model = current_model(model)
     if chain_method != "parallel":
         _check_vectorized(chain_method, {"cores": cores, "ess": ess, "out": out, "executor": executor})
         tuned = PseudoMarginal.default_tune_steps if tune is None else int(tune)
@@ -278,7 +279,7 @@ def resume(
     _refuse_of_run(options)
     _check(1, ess, None, flush_every, options)
     check_executor(executor, stall_limit, flush_every)
-    model = pm.modelcontext(model)
+    model = current_model(model)
     run = StoredRun.load(folder_of(out))
     recommendation = recommend(model) if step is None else None
     if recommendation is not None and not options.get("quiet"):

@@ -34,6 +34,7 @@ from pmgp.core.inducing.trajectories import TARGET
 from pmgp.core.transitions.adaptive import check_target
 from pmgp.core.transitions.base import Point, TransitionInfo
 from pmgp.core.transitions.mixture import IndependenceMixture, LearnedMixture
+from pmgp.interface.model.context import current_model
 from pmgp.interface.model.points import value_point
 from pmgp.interface.sparse.optimized import OptimizedInducing
 from pmgp.interface.sparse.parts import SparseParts, sparse_parts
@@ -171,7 +172,7 @@ class SparseGibbs(ThetaProgress, SparseStep):
         self.sites: Sites | None = None
         super().__init__(vars, model, rng, initial_point, blocked)
         if approximation is not None:
-            self.follow(approximation, pm.modelcontext(model))
+            self.follow(approximation, current_model(model))
 
     def follow(self, approximation: OptimizedInducing, model: pm.Model) -> None:
         """Use the sites of a Gaussian approximation, which must have been made for the step's model."""

@@ -15,6 +15,7 @@ from rich.progress import MofNCompleteColumn, Progress, SpinnerColumn, TextColum
 from pmgp.core.inducing import Maximized, maximized
 from pmgp.core.numerics.threads import suitable_threads, threads_limited
 from pmgp.interface.graphs.compilation import INTERPRETED
+from pmgp.interface.model.context import current_model
 from pmgp.interface.model.points import value_point
 from pmgp.interface.sparse.beginning import beginning, uninformative
 from pmgp.interface.sparse.bound import BoundFunction
@@ -167,7 +168,7 @@ def optimize_inducing(
     """
     if max_iterations < 1:
         raise ValueError(f"max_iterations must be 1 or more, not {max_iterations}")
-    model = pm.modelcontext(model)
+    model = current_model(model)
     values = value_point(model, start)
     function = BoundFunction(process, model, values)
     with threads_limited(suitable_threads(process.points)), _progress(max_iterations, progressbar) as stage:

@@ -17,6 +17,7 @@ from pytensor.graph.basic import Variable
 from pytensor.tensor.variable import TensorVariable
 
 from pmgp.core.numerics.arrays import numbers
+from pmgp.interface.model.context import current_model
 from pmgp.interface.model.latent_gaussian import ModelError
 from pmgp.interface.model.posterior import check_inputs_unchanged
 from pmgp.interface.sparse.diagnosis import Diagnosis, diagnosis_of
@@ -126,7 +127,7 @@ class Predicting:
             If `observe` has not been called.
         """
         self._observation(None)
-        model = pm.modelcontext(model)
+        model = current_model(model)
         self._check_draws(idata)
         expected = [
             likelihood.log_expected(model.rvs_to_values[model[name]], *arguments)
@@ -190,7 +191,7 @@ class Predicting:
             If Xnew is not a table of finite numbers with as many columns as X, if the posterior lacks a variable, or
             if there is no such observed variable.
         """
-        model = pm.modelcontext(model)
+        model = current_model(model)
         moments, observations, density = self.marginals(Xnew), dict(self._observations), None
         self._check_draws(idata)
         if observed is not None or parameters is not None or name is not None:
@@ -241,7 +242,7 @@ class Predicting:
         check is a run with twice as many inducing inputs or, if there are few points, with `exact_model`.
         """
         self._observation(None)
-        model = pm.modelcontext(model)
+        model = current_model(model)
         self._check_draws(idata)
         penalty: Any = 0.0
         for name, (likelihood, arguments) in self._observations.items():
@@ -303,7 +304,7 @@ class Predicting:
             raise ModelError(f"the process has {prepared.n_outputs} outputs; exact_model supports only one")
         X, [cov_func] = self._inputs, prepared.cov_funcs
         moments = self.mean_func(X), stabilize(cov_func(X), jitter)
-        return whole_model(pm.modelcontext(model), prepared.v, *moments, self._observations, name)
+        return whole_model(current_model(model), prepared.v, *moments, self._observations, name)
 
     def _traces(self, model: pm.Model, values: dict[str, np.ndarray]) -> tuple[float, np.ndarray]:
         """Return the variance left at X by the present inducing inputs, and by the first ones of some chosen in turn.

@@ -17,6 +17,7 @@ from pytensor.graph.basic import Variable
 from pytensor.tensor.variable import TensorVariable
 
 from pmgp.interface.distributions.base import as_parameter
+from pmgp.interface.model.context import current_model
 from pmgp.interface.model.effects import WHITENED
 from pmgp.interface.model.inducing_process import attach
 from pmgp.interface.model.latent_gaussian import ModelError
@@ -276,7 +277,7 @@ class Sparse(Predicting):
             If observations depend on the process at other inputs than those of `prior`.
         """
         self._observation(None)
-        model = pm.modelcontext(model)
+        model = current_model(model)
         moved = self._prepared(self._inputs, "X").moved(Z, mean)
         (mean, left), spread = moved.marginals(self._inputs), moved.spread(self._inputs, factors)
         total: Any = 0.0

@@ -8,6 +8,7 @@ import numpy as np
 import pymc as pm
 from pymc.util import get_random_generator
 
+from pmgp.interface.model.context import current_model
 from pmgp.interface.sparse.inputs import current_value
 from pmgp.interface.sparse.observed import complete
 from pmgp.interface.steps.chain_step import ChainStep
@@ -27,7 +28,7 @@ class SparseStep(ChainStep):
         initial_point: dict[str, np.ndarray] | None,
         blocked: bool,
     ) -> None:
-        model = pm.modelcontext(model)
+        model = current_model(model)
         self.vars = self._all_variables(vars, model)
         self.names = tuple(variable.name for variable in self.vars)
         self.blocked = blocked

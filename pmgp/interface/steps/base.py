@@ -10,6 +10,7 @@ from pymc.util import get_random_generator
 
 from pmgp.core.numerics.ledger import counted
 from pmgp.core.transitions.base import TransitionInfo
+from pmgp.interface.model.context import current_model
 from pmgp.interface.model.latent_gaussian import LatentGaussianModel
 from pmgp.interface.steps.chain_step import ChainStep
 from pmgp.interface.steps.shared import share
@@ -67,7 +68,7 @@ class GaussianProcessStep(ChainStep):
     ) -> None:
         if unknown:
             raise TypeError(f"{type(self).__name__}.__init__() got an unexpected keyword argument {min(unknown)!r}")
-        model = pm.modelcontext(model)
+        model = current_model(model)
         latent = self._chosen_latent(vars, latent, model)
         self.shared_model = share(model, latent, initial_point, compile_kwargs, self._given_theta)
         if not self._moves_series:
