@@ -24,7 +24,7 @@ class Settings(NamedTuple):
     """How much is computed."""
 
     tune: int = 300
-    draws: int = 200
+    draws: int = 400
     chains: int = 2
 
 
@@ -54,7 +54,7 @@ def classifier(kernel: Callable[[int], Any], link: Any, scale: float, X: np.ndar
     return model
 
 
-SMOOTH, ROUGH = partial(_stationary, pm.gp.cov.ExpQuad), partial(_stationary, pm.gp.cov.Exponential)
+SMOOTH, ROUGH = partial(_stationary, pm.gp.cov.ExpQuad), partial(_stationary, pm.gp.cov.Matern12)
 CLASSIFIERS: dict[str, tuple[Callable[[int], Any], Any, float]] = {
     "smooth, probit": (SMOOTH, pmgp.BernoulliProbit, 1.0),
     "smooth, logit, scaled": (SMOOTH, pmgp.BernoulliLogit, 1.7),
