@@ -36,7 +36,7 @@ DENSITIES = {
     ),
     "gumbel": (gumbel_r(), lambda mu, b, y: pm.Gumbel("y", mu, b, observed=y)),
 }
-CASES = [("laplace", 0.2), ("laplace", 0.05), ("laplace", 1e-3), ("quantile", 0.1), ("gumbel", 0.5), ("gumbel", 0.02)]
+CASES = [("laplace", 0.2), ("laplace", 0.05), ("laplace", 1e-3), ("quantile", 0.1), ("gumbel", 0.5), ("gumbel", 2e-4)]
 
 
 def groups(name, noise, y):

@@ -54,8 +54,9 @@ def refuse_impossible(terms: LikelihoodTerms, observations: Observations, probes
         return
     masks = np.tile(binary_masks(probes.sites), probes.number)
     rows = [terms.by_name(f + change * np.vstack([0.0 * f, masks]), theta) for theta, f, change in probes]
+    rows.append(terms.by_name(probes.far, probes.theta))
     for name, first in rows[0].items():
-        never = ~np.isfinite([values[name] for values in rows]).any(axis=(0, 1))
+        never = ~np.isfinite(np.concatenate([values[name] for values in rows])).any(axis=0)
         if never.any():
             raise ModelError(
                 f"{not_finite(observations, name, never, first[0])} at the initial point and everywhere around it: "

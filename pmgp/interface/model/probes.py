@@ -34,14 +34,23 @@ class Probes:
         """The number of values in each latent vector."""
         return self.mean.size // self.number
 
+    @property
+    def deviation(self) -> np.ndarray:
+        """Standard deviations of f at the initial theta, or ones where they are unknown: (n,)."""
+        usable = np.isfinite(self.variance) & (self.variance > 0.0)
+        return np.sqrt(np.where(usable, self.variance, 1.0))
+
+    @property
+    def far(self) -> np.ndarray:
+        """Values of f on either side of its mean, where narrow noise may make distant observations possible: (k, n)."""
+        return self.mean + np.outer([-8.0, -4.0, -2.0, 2.0, 4.0, 8.0], self.deviation)
+
     def __iter__(self) -> Iterator[tuple[np.ndarray, np.ndarray, np.ndarray]]:
         """Yield theta, f and moves of f: arrays of shapes (dimension,), (n,) and (n,)."""
         rng = np.random.default_rng(0)
-        usable = np.isfinite(self.variance) & (self.variance > 0.0)
-        deviation = np.sqrt(np.where(usable, self.variance, 1.0))
         for probe, theta in enumerate(self._thetas(rng)):
             # Near the prior mean first, where most likelihoods are finite.
-            scale = (1.0 if probe else 0.1) * deviation
+            scale = (1.0 if probe else 0.1) * self.deviation
             f = self.mean + scale * rng.standard_normal(self.mean.shape)
             change = scale * rng.uniform(0.5, 1.5, self.mean.shape)
             if probe == 0 or np.isfinite(self.log_prior(theta)):
