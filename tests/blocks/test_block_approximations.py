@@ -14,6 +14,7 @@ from pmgp.core.approximations.block_matching import block_cavities, matched_bloc
 from pmgp.core.estimators import AnnealedImportanceSampling, ImportanceSampling
 from pmgp.core.gaussians import BlockConditioning, BlockPrior, DensePrior
 from pmgp.core.likelihoods import BernoulliLogit, MultinomialLogit
+from pmgp.core.likelihoods.blocks import BlockMoments
 from pmgp.core.likelihoods.impossible import Impossible
 from pmgp.core.numerics import block_shrinkage, linalg
 from pmgp.core.numerics.block_matrices import DenseBlocks
@@ -292,10 +293,13 @@ def test_labels_have_no_probability_above_one():
 
 def test_an_impossible_likelihood_has_no_evidence():
     class ImpossibleBlocks(Impossible):
-        site_form = DenseBlocks
+        site_form, contrasts = DenseBlocks, np.eye(3)
 
         def derivatives(self, f):
             return np.zeros(f.shape), DenseBlocks.nearest(np.zeros((10, 3, 3)))
+
+        def tilted_moments(self, mean, covariance, near=None):
+            return BlockMoments(np.full_like(mean, np.nan), np.full_like(covariance, np.nan), np.full(10, -np.inf))
 
     prior, _ = classification(10, 3)
     assert ExpectationPropagation().fit(prior, ImpossibleBlocks("nothing")).log_evidence == -np.inf

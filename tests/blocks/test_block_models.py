@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import pickle
 import re
+from functools import cache
 
 import arviz as az
 import numpy as np
@@ -12,10 +13,10 @@ import pytensor.tensor as pt
 import pytest
 from numpy.testing import assert_allclose
 from scipy.special import logsumexp
-from scipy.stats import gamma
+from scipy.stats import gamma, norm, qmc
 
 import pmgp
-from pmgp.core.approximations import ExpectationPropagation, Laplace
+from pmgp.core.approximations import ExpectationPropagation, Laplace, families
 from pmgp.core.gaussians import BlockPrior
 from pmgp.core.likelihoods import MultinomialLogit
 from pmgp.core.marginal.evaluation import Evaluator
@@ -292,6 +293,45 @@ def test_noise_that_double_precision_does_not_resolve_is_refused_in_words():
         assert pmgp.marginal.log_likelihood(model, {"noise": 1e-2}, **settings).value == pytest.approx(-11.5, abs=0.1)
         with pytest.raises(ValueError, match=r"cannot start: .* noise is too small for double precision"):
             pmgp.marginal.log_likelihood(model, {"noise": 1e-6}, **settings)
+
+
+UNIT = np.exp(-0.5 * np.square(np.subtract.outer([0.0, 0.7, 1.9, 2.6], [0.0, 0.7, 1.9, 2.6]))) + 1e-6 * np.eye(4)
+MEASURED = np.array([0.2, 1.1, -0.4, 0.6])
+
+
+@cache
+def spiked():
+    """Processes for the mean and the log-scale of four measurements: p(f, g|y) has a spike at f = y without noise."""
+    with pm.Model() as model:
+        scale = pm.HalfNormal("scale")
+        f, g = (pm.MvNormal(name, np.zeros(4), scale**2 * UNIT) for name in "fg")
+        pm.Normal("y", f, pm.math.exp(g - 1.0), observed=MEASURED)
+    return take_apart(model, compile_kwargs=FAST)
+
+
+def evidence_of_spiked(scale):
+    """Log p(y) by quasi-Monte Carlo over g, given which f is normal."""
+    uniform = qmc.Sobol(4, rng=np.random.default_rng(1)).random_base2(13)
+    log_scale = scale * norm.ppf(uniform) @ np.linalg.cholesky(UNIT).T - 1.0
+    covariance = scale**2 * UNIT + np.exp(2.0 * log_scale)[:, :, None] * np.eye(4)
+    square = np.einsum("i,kij,j->k", MEASURED, np.linalg.inv(covariance), MEASURED)
+    logs = -0.5 * (square + np.linalg.slogdet(covariance)[1] + 4 * np.log(2 * np.pi))
+    return logsumexp(logs) - np.log(len(logs))
+
+
+@pytest.mark.parametrize("approximation", [ExpectationPropagation(), Laplace()], ids=["ep", "laplace"])
+def test_a_spike_beside_the_mass_is_no_approximation(approximation):
+    for scale in (1.5, 1.8, 2.5):
+        theta = np.log([scale])
+        q = approximation.fit(spiked().prior(theta), spiked().likelihood(theta))
+        assert q.resolved
+        assert abs(q.log_evidence - evidence_of_spiked(scale)) < 1.0
+
+
+def test_from_the_mode_the_sweeps_end_in_the_spike(monkeypatch):
+    monkeypatch.setattr(families, "propagated_from_prior", lambda *_: None)
+    theta = np.log([2.5])
+    assert not ExpectationPropagation().fit(spiked().prior(theta), spiked().likelihood(theta)).resolved
 
 
 def test_the_local_metric_is_refused_where_it_is_not_known():

@@ -3,11 +3,13 @@
 from __future__ import annotations
 
 from dataclasses import replace
+from math import isfinite
 
 import numpy as np
 
 from pmgp.core.approximations.block_matching import MatchedBlocks, matched_blocks
 from pmgp.core.gaussians import BlockApproximation, BlockConditioning
+from pmgp.core.gaussians.held import HeldCovariances
 from pmgp.core.likelihoods.blocks import BlockLikelihood
 from pmgp.core.numerics.block_matrices import ContrastBlocks, flat, stacked
 from pmgp.core.numerics.block_shrinkage import Shrinkage
@@ -19,6 +21,10 @@ SMALLEST_STEP = 0.05
 SHARE = 0.6
 # Fraction for the first sweep, before it is known how far sites overshoot together.
 FIRST_STEP = 0.75
+# If sweeps begin at the prior: the largest fraction, and the precision of the first sites relative to the prior's.
+LARGEST_STEP, FAINT = 0.5, 1e-6
+# Sites with this sharpness may be a spike beside the mass. Quadrature that begins at the prior does not resolve it.
+SHARP = 1e5
 
 
 def propagated(
@@ -38,21 +44,43 @@ def propagated(
     """
     # A badly predicted start causes overflow, which the divergence shows.
     with np.errstate(all="ignore"):
-        return _swept(start, likelihood, tolerance, max_sweeps, largest)
+        return _swept(start, likelihood, tolerance, max_sweeps, largest, 1.0)
+
+
+def propagated_from_prior(
+    prior: HeldCovariances, likelihood: BlockLikelihood, tolerance: float, max_sweeps: int
+) -> BlockApproximation | None:
+    """Sweep in short steps from the prior itself; see :func:`propagated`. Return None also if sites end sharp.
+
+    Laplace's mode may be where no mass is: with a process for the noise's scale, at f = y with no noise at all.
+    """
+    conditioned, n = BlockConditioning(prior), prior.sites
+    faint = np.einsum("ci,cd->icd", FAINT / stacked(prior.variance, n), np.eye(prior.vectors))
+    if not conditioned.on(np.zeros(prior.size), likelihood.site_form.nearest(faint)):
+        return None
+    with np.errstate(all="ignore"):
+        start = conditioned.approximation(np.nan, 0)
+        found = _swept(start, likelihood, tolerance, max_sweeps, np.inf, LARGEST_STEP)
+    return found if found is not None and isfinite(found.log_evidence) and found.sharpness < SHARP else None
 
 
 def _swept(
-    start: BlockApproximation, likelihood: BlockLikelihood, tolerance: float, max_sweeps: int, largest: float
+    start: BlockApproximation,
+    likelihood: BlockLikelihood,
+    tolerance: float,
+    max_sweeps: int,
+    largest: float,
+    longest: float,
 ) -> BlockApproximation | None:
     current, conditioned = start, BlockConditioning(start.prior)
-    step, last = FIRST_STEP, None
+    step, last = min(FIRST_STEP, longest), None
     for sweep in range(1, max_sweeps + 1):
         matched = matched_blocks(current, likelihood, SHARE if sweep > 1 else 1.0)
         if matched is None:
             return None
         required, spread = _required_change(current, matched)
         if last is not None:
-            step = _secant_step(step * last, last - required, current.shrinkage)
+            step = min(_secant_step(step * last, last - required, current.shrinkage), longest)
         linear = current.linear + step * (matched.linear - current.linear)
         precision = current.precision.towards(matched.precision, step)
         shift = current.shrinkage.product(required)

@@ -87,8 +87,11 @@ class ExpectationPropagation:
         # A non-finite start has a non-finite norm; a start whose norm overflows is not worth keeping.
         if start is not None and isfinite(start.dot(start)):
             matched = family.propagated_from(prior, likelihood, start, *settings)
-            if isinstance(matched, Posterior):
+            if isinstance(matched, Posterior) and matched.resolved:
                 return matched
+        matched = family.propagated_from_prior(prior, likelihood, *settings)
+        if isinstance(matched, Posterior):
+            return matched
         # This is too rare in a chain to be worth waiting for a kernel to compile.
         at_mode = self.laplace.search(prior, likelihood)
         if at_mode is None or not isfinite(at_mode.log_evidence):

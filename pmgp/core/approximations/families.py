@@ -14,6 +14,7 @@ import numpy as np
 from pmgp.core.approximations.block_gradients import laplace_block_gradient, matched_block_gradient
 from pmgp.core.approximations.block_matching import match_block_moments
 from pmgp.core.approximations.block_propagation import propagated as blocks_propagated
+from pmgp.core.approximations.block_propagation import propagated_from_prior
 from pmgp.core.approximations.gradients import EvidenceGradient, laplace_gradient, matched_gradient
 from pmgp.core.approximations.moment_matching import match_moments
 from pmgp.core.approximations.propagation import Failure, propagated, propagated_from
@@ -30,6 +31,7 @@ class SiteFamily(NamedTuple):
 
     - `matched`: returns q after some sweeps of moment matching; None where K turns out to be indefinite
     - `propagated_from`: sweeps by expectation propagation from sites that `start_from` made
+    - `propagated_from_prior`: sweeps by expectation propagation from the prior, if Laplace's mode is no safe start
     - `propagated`: sweeps by expectation propagation from q
     - `start_from`: returns q's sites as a vector that is smooth in theta
     - `once_more`: returns q after expectation propagation, with one more sweep if that improves importance samples
@@ -39,6 +41,7 @@ class SiteFamily(NamedTuple):
 
     matched: Callable[[Any, Any, int], Posterior | None]
     propagated_from: Callable[[Prior, Any, np.ndarray, float, int], Posterior | Failure]
+    propagated_from_prior: Callable[[Any, Any, float, int], Posterior | Failure]
     propagated: Callable[[Any, Any, float, int], Posterior | Failure]
     start_from: Callable[[Any], np.ndarray]
     once_more: Callable[[Any, Any], Posterior]
@@ -55,6 +58,15 @@ def _propagated_blocks_from(
         return Failure.NOT_CONVERGED
     begun, largest = conditioned.approximation(np.nan, 0), POOR_START * prior.sites
     return blocks_propagated(begun, likelihood, tolerance, max_sweeps, largest) or Failure.NOT_CONVERGED
+
+
+def _blocks_propagated_from_prior(
+    prior: Any, likelihood: BlockLikelihood, tolerance: float, max_sweeps: int
+) -> Posterior | Failure:
+    # A softmax is log-concave: its mode is where the mass is.
+    if likelihood.site_form is ContrastBlocks:
+        return Failure.NOT_CONVERGED
+    return propagated_from_prior(prior, likelihood, tolerance, max_sweeps) or Failure.NOT_CONVERGED
 
 
 def _blocks_start_from(q: BlockApproximation) -> np.ndarray:
@@ -79,6 +91,7 @@ _SINGLE = SiteFamily(
     lambda prior, likelihood, start, tolerance, max_sweeps: propagated_from(
         prior, likelihood, start, tolerance, max_sweeps, POOR_START * prior.size
     ),
+    lambda prior, likelihood, tolerance, max_sweeps: Failure.NOT_CONVERGED,
     lambda q, likelihood, tolerance, max_sweeps: propagated(
         q.conditioned(), likelihood, tolerance, max_sweeps, iterations=q.iterations
     ),
@@ -91,6 +104,7 @@ _SINGLE = SiteFamily(
 _BLOCKS = SiteFamily(
     match_block_moments,
     _propagated_blocks_from,
+    _blocks_propagated_from_prior,
     lambda q, likelihood, tolerance, max_sweeps: (
         blocks_propagated(q, likelihood, tolerance, max_sweeps, np.inf) or Failure.NOT_CONVERGED
     ),

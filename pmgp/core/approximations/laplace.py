@@ -14,10 +14,12 @@ from typing import NamedTuple
 
 import numpy as np
 
+from pmgp.core.approximations.block_propagation import SHARP
 from pmgp.core.approximations.families import family_of
 from pmgp.core.approximations.gradients import EvidenceGradient
+from pmgp.core.approximations.moment_matching import UnknownMomentsError
 from pmgp.core.approximations.terms_alone import approximation_by_terms
-from pmgp.core.gaussians import SMALLEST_PRECISION, ConditionedPrior, Posterior, Prior
+from pmgp.core.gaussians import SMALLEST_PRECISION, BlockApproximation, ConditionedPrior, Posterior, Prior
 from pmgp.core.likelihoods.base import Likelihood
 from pmgp.core.numerics.arrays import check_tolerance, check_whole
 from pmgp.core.numerics.compiled.outcomes import INDEFINITE
@@ -25,6 +27,8 @@ from pmgp.core.numerics.compiled.outcomes import INDEFINITE
 MAX_HALVINGS = 20
 # A caller who allows fewer iterations wants the iterate that they reach. After this many, Newton's method is lost.
 PATIENCE = 20
+# Nats by which q may still move where expectation propagation replaces a spike.
+NEAR = 0.05
 # The mean square of the last change of f may be larger in deviations of the sites than in units of f by this factor. It
 # need not be smaller than rounding allows.
 RELATIVE_STEP, SMALLEST_STEP = 50.0, 1e-10
@@ -113,7 +117,7 @@ class Laplace:
 
         Where Newton's method ends nowhere, it begins again at an approximation that needs no curvature. Where this does
         not help, as at a kink, there is no Laplace's approximation: expectation propagation's is returned, marked as
-        not converged.
+        not converged. So it is where the mode is a spike, as that of a process for the noise's scale can be.
         """
         # Far from the mode of a steep density its derivatives overflow, and there is no way on.
         with np.errstate(over="ignore", invalid="ignore"):
@@ -122,7 +126,7 @@ class Laplace:
     def _search(self, prior: Prior, likelihood: Likelihood, start: np.ndarray | None) -> Posterior | None:
         found = self._climb(prior, likelihood, start)
         if found is not None and found.converged:
-            return found
+            return self._beside_spike(found, likelihood) or found
         made = found.iterations if found is not None else 0
         instead = approximation_by_terms(prior, likelihood, made)
         if instead is None:
@@ -134,6 +138,18 @@ class Laplace:
         matched = family_of(prior).propagated(instead, likelihood, self.tolerance, self.max_iterations)
         q = matched if isinstance(matched, Posterior) else instead
         return q.conditioned().approximation(q.log_evidence, q.iterations, converged=False)
+
+    def _beside_spike(self, found: Posterior, likelihood: Likelihood) -> Posterior | None:
+        """Return expectation propagation's q if the mode that was found is a spike, marked as not converged."""
+        if not (isinstance(found, BlockApproximation) and found.sharpness > SHARP):
+            return None
+        try:
+            q = family_of(found.prior).propagated_from_prior(found.prior, likelihood, NEAR, self.max_iterations)
+        except UnknownMomentsError:
+            return None
+        if not isinstance(q, Posterior):
+            return None
+        return q.conditioned().approximation(q.log_evidence, found.iterations + q.iterations, converged=False)
 
     def _climb(
         self, prior: Prior, likelihood: Likelihood, start: np.ndarray | None, made: int = 0, past_kinks: bool = False

@@ -24,8 +24,8 @@ from pmgp.core.numerics.block_matrices import BlockMatrix, ContrastBlocks, stack
 from pmgp.core.numerics.block_shrinkage import Shrinkage
 from pmgp.core.numerics.compiled.loading import for_rows, vectors
 
-# The largest precision of a site, times the variance of the prior, for which expectation propagation was right.
-SHARPEST = 1e9
+# The largest sharpness for which expectation propagation was right.
+SHARPEST = 1e7
 
 
 @dataclass(frozen=True, eq=False)
@@ -81,10 +81,15 @@ class BlockApproximation(Posterior):
         return self.shrinkage.log_determinant
 
     @property
+    def sharpness(self) -> float:
+        """The largest precision of a site, times the variance of the prior."""
+        precisions = np.einsum("icc->ci", self.precision.blocks).ravel()
+        return float(np.max(precisions * self.prior.variance))
+
+    @property
     def resolved(self) -> bool:
         """Whether the log-evidence survives rounding: variances of sharp sites are small differences of large ones."""
-        precisions = np.einsum("icc->ci", self.precision.blocks).ravel()
-        return not float(np.max(precisions * self.prior.variance)) > SHARPEST
+        return not self.sharpness > SHARPEST
 
     def conditioned(self) -> BlockConditioning:
         """Return the prior conditioned on q's sites."""

@@ -179,6 +179,7 @@ def _warn(result: Evidence, indefinite: int) -> None:
     if indefinite:
         warnings.warn(
             f"at {indefinite} of {result.trust.size} draws of the hyper-parameters the covariance of f could not be "
-            "factorized, and they count as zero, as in the chain: add a jitter to the covariance",
+            "factorized, or the noise was too small for double precision, and they count as zero, as in the chain: add "
+            "a jitter to the covariance, or give the noise a prior that is zero at zero",
             stacklevel=3,
         )

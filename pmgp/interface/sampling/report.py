@@ -291,8 +291,9 @@ def _of_failures(stats: xr.Dataset, words: Words) -> list[str]:
         findings.append('the draws come from the approximation (estimator="none"), not from the posterior')
     if share.get("indefinite", 0.0) > FAILED:
         findings.append(
-            f"at {share['indefinite']:.0%} of the proposals the covariance of f could not be factorized: raise the "
-            "jitter of gp.prior(..., jitter=...)"
+            f"at {share['indefinite']:.0%} of the proposals the covariance of f could not be factorized, or the noise "
+            "was too small for double precision: raise the jitter of gp.prior(..., jitter=...), or give the noise a "
+            "prior that is zero at zero"
         )
     if share.get("converged", 1.0) < 1.0 - FAILED:
         findings.append(
