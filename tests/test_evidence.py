@@ -64,6 +64,19 @@ def test_a_likelihood_that_does_not_factorize_is_refused_without_hyper_parameter
         pmgp.marginal.log_likelihood(model, compile_kwargs=FAST)
 
 
+def test_a_potential_that_is_a_sum_has_the_estimate_of_its_terms():
+    """Its terms are not known one by one, so Laplace's method takes the place of expectation propagation."""
+    found = []
+    for summed in (False, True):
+        with pm.Model() as model:
+            scale = pm.HalfNormal("scale")
+            f = pm.MvNormal("f", np.zeros(4), scale**2 * (0.5 + 0.5 * np.eye(4)))
+            terms = pm.logp(pm.Poisson.dist(pm.math.exp(f)), np.array([0, 2, 1, 4]))
+            pm.Potential("y", terms.sum() if summed else terms)
+        found.append(pmgp.marginal.log_likelihood(model, random_seed=1, compile_kwargs=FAST).value)
+    assert found[0] == pytest.approx(found[1], abs=0.02)
+
+
 def test_the_standard_error_is_that_of_repeated_runs(known):
     model, _ = known
     settings = {"estimator": pmgp.estimators.ImportanceSampling(16), "compile_kwargs": FAST}

@@ -23,6 +23,7 @@ from pmgp.interface.model.identification import unidentified
 from pmgp.interface.model.latent_gaussian import LatentGaussianModel
 from pmgp.interface.model.latent_variable import below, find_latents, have_rows
 from pmgp.interface.model.linear_nodes import inputs_read
+from pmgp.interface.model.maxima import several_maxima
 from pmgp.interface.model.missing import hyperparameters, imputed
 from pmgp.interface.model.structure import ModelStructure, structure_of
 from pmgp.interface.model.taking_apart import parts_of
@@ -157,8 +158,8 @@ def _description(
 
 
 def _identified(model: pm.Model, parts: LatentGaussianModel) -> dict[str, str]:
-    found = unidentified(model, parts)
-    return {} if found is None else {"not identified": found}
+    found = {"not identified": unidentified(model, parts), "several maxima": several_maxima(parts)}
+    return {name: words for name, words in found.items() if words is not None}
 
 
 def _integrable(structure: ModelStructure) -> dict[str, str]:

@@ -16,6 +16,7 @@ from pmgp.core.numerics.threads import suitable_threads, threads_limited
 from pmgp.interface.model.context import current_model
 from pmgp.interface.model.latent_gaussian import LatentGaussianModel
 from pmgp.interface.model.latent_variable import find_latents
+from pmgp.interface.model.maxima import several_maxima
 from pmgp.interface.model.missing import hyperparameters
 from pmgp.interface.model.points import value_point
 from pmgp.interface.model.taking_apart import take_apart
@@ -56,7 +57,7 @@ def log_likelihood(
     point: dict[str, Any] | None = None,
     *,
     estimator: Estimator | str = "auto",
-    approximation: Approximation | str = "ep",
+    approximation: Approximation | str = "auto",
     repeats: int = 20,
     latent: Any = None,
     random_seed: Any = None,
@@ -77,7 +78,9 @@ def log_likelihood(
         object of :mod:`pmgp.estimators`. ``"auto"`` means importance sampling, or ``"sequential"`` for a time series.
         The default number of draws is 64. ``"none"`` returns the approximation's own evidence at its fixed point;
         `standard_error` does not include its error.
-    approximation : Laplace, ExpectationPropagation, "laplace" or "ep"
+    approximation : Laplace, ExpectationPropagation, "auto", "laplace" or "ep"
+        ``"auto"`` is expectation propagation, or Laplace's method where the terms of the likelihood are not known one
+        by one.
     repeats : int
         Number of independent estimates, at least 2.
     latent : variable or str, optional
@@ -114,11 +117,13 @@ def log_likelihood(
     parts = take_apart(model, latent, values, compile_kwargs, given_theta=known)
     if known:
         parts.require_factorizing()
+    if (unclear := several_maxima(parts)) is not None:
+        warnings.warn(unclear, UserWarning, stacklevel=2)
     method = named_estimator(estimator, parts)
     draws = 64 if getattr(method, "draws", None) == "auto" else None
     rng = np.random.default_rng(random_seed)
     with threads_limited(suitable_threads(parts.latent_vector.sites(values))):
-        evaluation = _prepared(parts, parts.ravel(values), approximation_for(method, approximation))
+        evaluation = _prepared(parts, parts.ravel(values), approximation_for(method, approximation, parts))
         logs = np.array([_estimate(rng, method, evaluation, draws) for _ in range(repeats)])
     return _summary(logs)
 

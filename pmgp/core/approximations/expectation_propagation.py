@@ -1,8 +1,9 @@
 """Expectation propagation: Gaussian sites that give q the moments of the exact terms in their cavities.
 
 This follows section 2.1.2 of the pseudo-marginal article, with all sites changed at once: a sweep is one factorization
-of B and one triangular inversion (`moment_matching`). Sweeps start from Laplace's sites, or from sites predicted from
-theta, and continue until q matches. Each step depends on theta alone, and therefore so does q.
+of B and one triangular inversion (`moment_matching`). Sweeps start from sites predicted from theta, from Laplace's
+sites, or, where Laplace's mode is no safe start, from the prior. They continue until q matches. Each step depends on
+theta alone, and therefore so does q.
 """
 
 from __future__ import annotations

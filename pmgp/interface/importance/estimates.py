@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import warnings
 from typing import Any
 
 import numpy as np
@@ -10,6 +11,7 @@ from pmgp.core.approximations import Approximation
 from pmgp.core.estimators import Estimate, Estimator
 from pmgp.core.marginal.evaluation import Evaluation, Evaluator, Fitted, Indefinite, Ready
 from pmgp.interface.model.latent_gaussian import LatentGaussianModel
+from pmgp.interface.model.maxima import several_maxima
 from pmgp.interface.steps.chosen import approximation_for, chosen_estimators
 from pmgp.interface.steps.matrices import NUMPY, Matrices
 
@@ -19,7 +21,7 @@ DRAWS = 256
 
 
 class Estimates:
-    """Estimates of p(y|theta) for a model.
+    """Estimates of p(y|theta) for a model, with a warning if one approximation may not do for its posterior.
 
     `draws` is for estimators that leave their number open. `model` is the model with K by `matrices`, and `indefinite`
     counts the theta so far at which the covariance of f could not be factorized.
@@ -29,13 +31,15 @@ class Estimates:
         self,
         parts: LatentGaussianModel,
         estimator: Estimator | str = "auto",
-        approximation: Approximation | str = "ep",
+        approximation: Approximation | str = "auto",
         draws: int = DRAWS,
         matrices: Matrices = NUMPY,
     ) -> None:
+        if (unclear := several_maxima(parts)) is not None:
+            warnings.warn(unclear, stacklevel=4)
         self.method: Any = chosen_estimators(estimator, parts, matrices)[0]
         self.model = matrices.model(parts)
-        self._evaluate = Evaluator(self.model, approximation_for(self.method, approximation))
+        self._evaluate = Evaluator(self.model, approximation_for(self.method, approximation, parts))
         self._draws = draws if getattr(self.method, "draws", None) == "auto" else None
         self.indefinite = 0
 

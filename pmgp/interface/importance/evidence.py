@@ -66,7 +66,7 @@ def evidence(
     model: pm.Model | None = None,
     draws: int = 1000,
     estimator: Estimator | str = "auto",
-    approximation: Approximation | str = "ep",
+    approximation: Approximation | str = "auto",
     latent: Any = None,
     random_seed: Any = None,
     compile_kwargs: dict[str, Any] | None = None,
@@ -94,7 +94,9 @@ def evidence(
         ``"orthant"`` needs labels with a probit link. ``"auto"`` is importance sampling, or ``"sequential"`` for a time
         series. By default there are 256 importance samples of f. With ``"none"`` the approximation's p(y|theta) is
         integrated, and `standard_error` does not include its error.
-    approximation : Laplace, ExpectationPropagation, "laplace" or "ep"
+    approximation : Laplace, ExpectationPropagation, "auto", "laplace" or "ep"
+        ``"auto"`` is expectation propagation, or Laplace's method where the terms of the likelihood are not known one
+        by one.
     latent : variable or str, optional
         The variable f, if the model has several multivariate normal variables.
     random_seed : int or numpy.random.Generator, optional

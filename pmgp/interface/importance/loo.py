@@ -44,7 +44,7 @@ def loo(
     model: pm.Model | None = None,
     draws: int | None = 1000,
     particles: int = 8,
-    approximation: Approximation | str = "ep",
+    approximation: Approximation | str = "auto",
     latent: Any = None,
     random_seed: Any = None,
     compile_kwargs: dict[str, Any] | None = None,
@@ -66,7 +66,7 @@ def loo(
     particles : int
         Importance samples of f for each draw, an even number; more samples make the weights less noisy. This takes
         ``draws * particles * n`` evaluations of the likelihood, besides a fit for each different theta.
-    approximation : ExpectationPropagation, Laplace, "ep" or "laplace"
+    approximation : ExpectationPropagation, Laplace, "auto", "ep" or "laplace"
         Source of the importance samples; the result depends on it only through its noise.
     latent : variable or str, optional
         The variable f, if the model has several multivariate normal variables.

@@ -8,18 +8,17 @@ maximized causes no bias; it affects only how many draws the weights are worth.
 from __future__ import annotations
 
 import warnings
-from typing import Any
+from typing import Any, cast
 
 import numpy as np
 import pymc as pm
 import xarray as xr
 from pymc.util import get_default_varnames
 
-from pmgp.core.approximations import TIGHT, Approximation
+from pmgp.core.approximations import Approximation, Differentiable
 from pmgp.core.estimators import ApproximateEvidence, Estimator
 from pmgp.core.importance import log_mean, resampled
 from pmgp.core.numerics.threads import suitable_threads, threads_limited
-from pmgp.core.registry import resolve
 from pmgp.interface.executors import Executors
 from pmgp.interface.graphs.compilation import INTERPRETED
 from pmgp.interface.importance.proper_prior import improper, refuse_circular
@@ -29,6 +28,7 @@ from pmgp.interface.importance.trust import FEWEST, WORTH_EACH, Trust
 from pmgp.interface.importance.weighing import Weighing
 from pmgp.interface.model.context import current_model
 from pmgp.interface.model.observed_normal import gaussian_observations
+from pmgp.interface.steps.chosen import chosen_approximation
 from pmgp.interface.steps.matrices import NUMPY, Matrices, matrices_of
 from pmgp.interface.steps.shared import share
 
@@ -43,7 +43,7 @@ def importance(
     start: dict[str, Any] | None = None,
     climbs: int | None = None,
     estimator: Estimator | str = "auto",
-    approximation: Approximation | str = "ep",
+    approximation: Approximation | str = "auto",
     latent: Any = None,
     backend: Matrices | str = "numpy",
     executor: Executors | None = None,
@@ -90,8 +90,9 @@ def importance(
     estimator : Estimator, "auto", "importance", "annealed", "orthant" or "sequential"
         Estimates p(y|theta) if there is an f. ``"orthant"`` needs labels with a probit link. ``"auto"`` is importance
         sampling, or ``"sequential"`` for a time series. By default there are 256 importance samples.
-    approximation : "ep", "laplace", ExpectationPropagation or Laplace
-        Source of the importance samples of f, and of the evidence that is maximized.
+    approximation : "auto", "ep", "laplace", ExpectationPropagation or Laplace
+        Source of the importance samples of f, and of the evidence that is maximized. ``"auto"`` is expectation
+        propagation, or Laplace's method where the terms of the likelihood are not known one by one.
     latent : variable or str, or a sequence of them, optional
         The variables f, if the model has several multivariate normal variables.
     backend : "numpy", "jax" or JaxMatrices
@@ -205,7 +206,7 @@ def target_of(
     if observed is not None and latent is None:
         return MarginalTarget(model, observed, compile_kwargs, matrices)
     parts = share(model, latent, compile_kwargs=compile_kwargs, given_theta=False).parts
-    smooth = resolve(approximation, TIGHT, Approximation, "approximation")
+    smooth = cast(Differentiable, chosen_approximation(approximation, parts, tight=True))
     return LatentTarget(parts, smooth, estimator, approximation, matrices)
 
 

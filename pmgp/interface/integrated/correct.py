@@ -37,7 +37,7 @@ def correct(
     model: pm.Model | None = None,
     resample: bool = True,
     estimator: Estimator | str = "auto",
-    approximation: Approximation | str = "ep",
+    approximation: Approximation | str = "auto",
     latent: Any = None,
     random_seed: Any = None,
     compile_kwargs: dict[str, Any] | None = None,
@@ -59,7 +59,7 @@ def correct(
     estimator : Estimator, "auto", "importance", "annealed", "orthant" or "sequential"
         ``"orthant"`` needs labels with a probit link. ``"auto"`` means importance sampling, or ``"sequential"`` for a
         time series. The default number of importance samples of f is 256.
-    approximation : Laplace, ExpectationPropagation, "laplace" or "ep"
+    approximation : Laplace, ExpectationPropagation, "auto", "laplace" or "ep"
         Source of the importance samples; it may differ from the approximation in the marginalized model.
     latent : variable or str, optional
         The variable f, if the model has several multivariate normal variables.

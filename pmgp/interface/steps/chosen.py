@@ -3,10 +3,10 @@
 from __future__ import annotations
 
 from collections.abc import Callable
-from typing import cast
+from typing import Any, cast
 
 from pmgp.core import approximations, estimators
-from pmgp.core.approximations import Approximation, ExpectationPropagation, Laplace
+from pmgp.core.approximations import Approximation
 from pmgp.core.estimators import ApproximateEvidence, Estimator, ImportanceSampling, OrthantSampling, SequentialSampling
 from pmgp.core.estimators.base import Demanding, Priced
 from pmgp.core.likelihoods.base import Divisible
@@ -18,17 +18,19 @@ from pmgp.interface.steps.matrices import NUMPY, Matrices
 GROUPS = 16
 
 
-def chosen_approximation(given: Approximation | str, model: LatentGaussianModel) -> Approximation:
-    """Return the requested approximation, or with "auto" the one that suits the model."""
-    if isinstance(given, str) and given == "auto":
-        return ExpectationPropagation() if model.sites_known else Laplace()
-    return resolve(given, {"auto": ExpectationPropagation, **approximations.NAMES}, Approximation, "approximation")
+def chosen_approximation(given: Approximation | str, model: LatentGaussianModel, tight: bool = False) -> Approximation:
+    """Return the requested approximation, or with "auto" the one that suits the model.
+
+    Names stand for `tight` ones where their own evidence is used.
+    """
+    names: Any = approximations.TIGHT if tight else approximations.NAMES
+    suitable = names["ep" if model.sites_known else "laplace"]
+    return resolve(given, {"auto": suitable, **names}, Approximation, "approximation")
 
 
-def approximation_for(estimator: Estimator, given: Approximation | str) -> Approximation:
-    """Return the requested approximation; names stand for tight ones where the result is their own evidence."""
-    names = approximations.TIGHT if isinstance(estimator, ApproximateEvidence) else approximations.NAMES
-    return resolve(given, names, Approximation, "approximation")
+def approximation_for(estimator: Estimator, given: Approximation | str, model: LatentGaussianModel) -> Approximation:
+    """Return the requested approximation for an estimator."""
+    return chosen_approximation(given, model, tight=isinstance(estimator, ApproximateEvidence))
 
 
 def chosen_estimators(

@@ -26,6 +26,7 @@ from pmgp.core.marginal.tuning import Tuning
 from pmgp.core.transitions.base import AdaptiveTransition, Point
 from pmgp.interface.graphs.compilation import announced, logger
 from pmgp.interface.model.identification import unidentified
+from pmgp.interface.model.maxima import several_maxima
 from pmgp.interface.steps.base import GaussianProcessStep, PyMCArguments
 from pmgp.interface.steps.chosen import chosen_approximation, chosen_estimators
 from pmgp.interface.steps.kernels import compile_kernels
@@ -202,8 +203,10 @@ class PseudoMarginal(EvidenceProgress, GaussianProcessStep):
         super().__init__(vars, latent=latent, **others)
         if (found := self.latent_model.latent_vector.in_words()) is not None:
             logger.info(found)
-        if (unclear := unidentified(pm.modelcontext(others.get("model")), self.latent_model)) is not None:
-            warnings.warn(unclear, stacklevel=2)
+        of_model = unidentified(pm.modelcontext(others.get("model")), self.latent_model)
+        for unclear in (of_model, several_maxima(self.latent_model)):
+            if unclear is not None:
+                warnings.warn(unclear, stacklevel=2)
         self.approximation = chosen_approximation(approximation, self.latent_model)
         self._evaluate = Evaluator(self._moving, self.approximation, persistent=not self._moves_all)
         self.units = self._suitable_units()
