@@ -486,11 +486,11 @@ BAD_SETTINGS = [
     ({"approximation": "magic"}, "unknown approximation 'magic'; known are auto, ep, laplace"),
     (
         {"estimator": "guess"},
-        "unknown estimator 'guess'; known are annealed, auto, importance, none, orthant, sequential",
+        "unknown estimator 'guess'; known are annealed, auto, importance, none, orthant, rao-blackwell, sequential",
     ),
     (
         {"estimator": 64},
-        "estimator must be one of annealed, auto, importance, none, orthant, sequential or an .* not 64, which has no",
+        "estimator must be one of annealed, auto, importance, none, orthant, rao-blackwell, .* not 64, which has no",
     ),
     (
         {"approximation": None},

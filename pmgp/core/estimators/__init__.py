@@ -9,6 +9,7 @@ from pmgp.core.estimators.base import Estimate, Estimator
 from pmgp.core.estimators.choice import suitable
 from pmgp.core.estimators.importance import ImportanceSampling
 from pmgp.core.estimators.orthant import OrthantSampling
+from pmgp.core.estimators.rao_blackwell import RaoBlackwellSampling
 from pmgp.core.estimators.sequential import SequentialSampling
 
 __all__ = [
@@ -19,6 +20,7 @@ __all__ = [
     "Estimator",
     "ImportanceSampling",
     "OrthantSampling",
+    "RaoBlackwellSampling",
     "SequentialSampling",
     "annealing_schedule",
     "suitable",
@@ -30,5 +32,6 @@ NAMES: dict[str, type[Estimator]] = {
     "importance": ImportanceSampling,
     "none": ApproximateEvidence,
     "orthant": OrthantSampling,
+    "rao-blackwell": RaoBlackwellSampling,
     "sequential": SequentialSampling,
 }

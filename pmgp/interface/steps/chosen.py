@@ -5,10 +5,20 @@ from __future__ import annotations
 from collections.abc import Callable
 from typing import Any, cast
 
+import numpy as np
+
 from pmgp.core import approximations, estimators
 from pmgp.core.approximations import Approximation
-from pmgp.core.estimators import ApproximateEvidence, Estimator, ImportanceSampling, OrthantSampling, SequentialSampling
+from pmgp.core.estimators import (
+    ApproximateEvidence,
+    Estimator,
+    ImportanceSampling,
+    OrthantSampling,
+    RaoBlackwellSampling,
+    SequentialSampling,
+)
 from pmgp.core.estimators.base import Demanding, Priced
+from pmgp.core.estimators.rao_blackwell import is_normal_given_others
 from pmgp.core.likelihoods.base import Divisible
 from pmgp.core.markov import PathSampling
 from pmgp.core.registry import resolve
@@ -39,6 +49,8 @@ def chosen_estimators(
     """Return the requested estimator, and with "auto" also others that tuning may choose in its place."""
     if isinstance(given, str) and given == "auto":
         first, others = _suitable(model)
+        if not matrices.supports(first):
+            first = ImportanceSampling()
         return first, tuple(other for other in others if matrices.supports(other))
     chosen = named_estimator(given, model)
     if not matrices.supports(chosen):
@@ -56,6 +68,8 @@ def named_estimator(given: Estimator | str, model: LatentGaussianModel) -> Estim
     names: dict[str, Callable[[], Estimator]] = {"auto": ImportanceSampling, **estimators.NAMES}
     if model.latent_prior.markov:
         names["sequential"] = lambda: _along(model)
+    if (integrated := _integrating(model)) is not None:
+        names["rao-blackwell"] = lambda: integrated
     chosen: Estimator = resolve(given, names, Estimator, "estimator")
     _refuse_kind(chosen, model)
     if isinstance(chosen, Demanding):
@@ -67,8 +81,24 @@ def _suitable(model: LatentGaussianModel) -> tuple[Estimator, tuple[Priced, ...]
     likelihood = model.likelihood(model.initial_theta)
     if model.latent_prior.markov:
         return (_along(model) if isinstance(likelihood, Divisible) else ImportanceSampling()), ()
+    if (integrated := _integrating(model)) is not None:
+        return integrated, ()
     first, *others = estimators.suitable(likelihood, model.latent_vector.several)
     return first, tuple(others)
+
+
+def _integrating(model: LatentGaussianModel) -> RaoBlackwellSampling | None:
+    """Return sampling with the first process integrated out that is normal given the others; None without one."""
+    found = [vector for vector in range(model.latent_vector.number) if _is_normal(model, vector)]
+    return RaoBlackwellSampling(vector=found[0]) if found else None
+
+
+def _is_normal(model: LatentGaussianModel, vector: int) -> bool:
+    likelihood, several = model.likelihood(model.initial_theta), model.latent_vector.number
+    if several < 2 or model.terms is None or not model.terms.separate or not 0 <= vector < several:
+        return False
+    mean, variance = model.initial_moments
+    return is_normal_given_others(likelihood, mean, np.sqrt(variance), several, vector)
 
 
 def _along(model: LatentGaussianModel) -> Estimator:
@@ -80,12 +110,18 @@ def _along(model: LatentGaussianModel) -> Estimator:
 
 
 def _refuse_kind(estimator: Estimator, model: LatentGaussianModel) -> None:
-    """Refuse an estimator that needs a covariance matrix for a time series, and one along a time series elsewhere."""
+    """Refuse an estimator whose draws the model's latent vectors do not allow."""
     name, dense = type(estimator).__name__, isinstance(estimator, OrthantSampling | SequentialSampling)
     if dense and model.latent_prior.markov:
         raise ValueError(
             f"{name} needs the covariance matrix of {model.latent_name!r}, which is never formed for a time series; "
             'use estimator="sequential", which stands for PathSampling there'
+        )
+    if isinstance(estimator, RaoBlackwellSampling) and not _is_normal(model, estimator.vector):
+        raise ValueError(
+            f"{name} integrates out process number {estimator.vector} of {model.latent_name!r}, which must be normal "
+            "given the others and the data, as that for the mean of normal observations: give another number, as in "
+            'RaoBlackwellSampling(vector=1), or estimator="importance"'
         )
     if isinstance(estimator, PathSampling) and not model.latent_prior.markov:
         raise ValueError(

@@ -83,16 +83,18 @@ class PseudoMarginal(EvidenceProgress, GaussianProcessStep):
     approximation : Laplace, ExpectationPropagation, "auto", "laplace" or "ep"
         The Gaussian q(f) from which importance samples are drawn and whose evidence screens proposals. ``"auto"`` is
         expectation propagation, or Laplace's method where the terms of the likelihood are not known one by one.
-    estimator : Estimator, "auto", "importance", "annealed", "orthant", "sequential" or "none"
+    estimator : Estimator, "auto", "importance", "annealed", "orthant", "rao-blackwell", "sequential" or "none"
         The unbiased estimator of p(y|theta): an :class:`ImportanceSampling`, :class:`AnnealedImportanceSampling`,
-        :class:`OrthantSampling` (with a probit link only) or :class:`SequentialSampling`, or its name. ``"auto"`` is
-        importance sampling, unless an alternative has a lower cost at the end of tuning: orthants for labels or ordered
-        categories with a probit link, sequential estimates for several latent vectors, such as one for each class. The
-        cost is the counted work of an iteration, with as many draws as the spread of the estimates requires, divided by
-        the rate at which such estimates are replaced. The choice is then fixed. For a time series ``"auto"`` and
-        ``"sequential"`` are :class:`PathSampling`, whose work is proportional to n. With ``"none"`` the chain samples
-        the approximation's own marginal likelihood and draws f from q: this is **not exact**, has the error of
-        Laplace's method or of expectation propagation, and is meant for comparison.
+        :class:`OrthantSampling` (with a probit link only), :class:`RaoBlackwellSampling` (with several processes, one
+        of which is the mean of normal observations) or :class:`SequentialSampling`, or its name. ``"auto"`` is
+        ``"rao-blackwell"`` where that is possible. Otherwise it is importance sampling, unless an alternative has a
+        lower cost at the end of tuning: orthants for labels or ordered categories with a probit link, sequential
+        estimates for several latent vectors, such as one for each class. The cost is the counted work of an iteration,
+        with as many draws as the spread of the estimates requires, divided by the rate at which such estimates are
+        replaced. The choice is then fixed. For a time series ``"auto"`` and ``"sequential"`` are :class:`PathSampling`,
+        whose work is proportional to n. With ``"none"`` the chain samples the approximation's own marginal likelihood
+        and draws f from q: this is **not exact**, has the error of Laplace's method or of expectation propagation, and
+        is meant for comparison.
     proposal : "auto", "emulated", "mixture", "metropolis", "hmc" or AdaptiveTransition
         The transition of theta on the screen, which is p(theta) times the evidence of q. ``"mixture"`` is a random walk
         with the covariance of the tuning draws, mixed with independent proposals that are fitted to them; with

@@ -1,0 +1,185 @@
+"""One process is integrated out given the others: estimates are unbiased, vary little, and its draws are exact."""
+
+from __future__ import annotations
+
+from functools import cache
+
+import numpy as np
+import pymc as pm
+import pytest
+from scipy.special import logsumexp
+from scipy.stats import norm, qmc
+
+import pmgp
+from pmgp.core.approximations import ExpectationPropagation
+from pmgp.core.estimators import ImportanceSampling, RaoBlackwellSampling, rao_blackwell
+from pmgp.interface.graphs.compilation import INTERPRETED
+from pmgp.interface.model.taking_apart import take_apart
+from pmgp.interface.steps.chosen import named_estimator
+from tests.truths import standard_errors_from
+
+FAST = {"mode": INTERPRETED}
+X, Y = np.array([0.0, 0.7, 1.9, 2.6]), np.array([0.2, 1.1, -0.4, 0.6])
+UNIT = np.exp(-0.5 * np.square(X[:, None] - X)) + 1e-6 * np.eye(4)
+
+
+def model_of(observe, number=2) -> pm.Model:
+    with pm.Model() as model:
+        scale = pm.HalfNormal("scale")
+        observe(*[pm.MvNormal(name, np.zeros(4), scale**2 * UNIT) for name in "fgh"[:number]])
+    return model
+
+
+def heteroscedastic(f, g):
+    pm.Normal("y", f, pm.math.exp(g - 1.0), observed=Y)
+
+
+def of_scale_first(f, g):
+    pm.Normal("y", g, pm.math.exp(f - 1.0), observed=Y)
+
+
+@cache
+def problem(observe, number=2, scale=0.8):
+    parts = take_apart(model_of(observe, number), compile_kwargs=FAST)
+    theta = np.log([scale])
+    likelihood = parts.likelihood(theta)
+    return ExpectationPropagation().fit(parts.prior(theta), likelihood), likelihood
+
+
+class Truth:
+    """The posterior of the log-scale g by quasi-Monte Carlo, and of f given g by regression."""
+
+    def __init__(self, scale: float) -> None:
+        uniform = qmc.Sobol(4, rng=np.random.default_rng(1)).random_base2(14)
+        self.g = scale * norm.ppf(uniform) @ np.linalg.cholesky(UNIT).T
+        noise = np.exp(2.0 * (self.g - 1.0))[:, :, None] * np.eye(4)
+        self.covariance = scale**2 * UNIT + noise
+        inverse = np.linalg.inv(self.covariance)
+        logs = -0.5 * (np.einsum("i,kij,j->k", Y, inverse, Y) + np.linalg.slogdet(self.covariance)[1])
+        self.log_evidence = logsumexp(logs) - np.log(len(logs)) - 2.0 * np.log(2.0 * np.pi)
+        self.weights = np.exp(logs - logsumexp(logs))
+        self.mean_of_f = np.einsum("k,kij,j->i", self.weights, scale**2 * UNIT @ inverse, Y)
+        self.scale, self.inverse = scale, inverse
+
+    def draws(self, rng: np.random.Generator, number: int) -> np.ndarray:
+        """Exact draws of f and g: (number, 8)."""
+        chosen = rng.choice(len(self.g), number, p=self.weights)
+        gain = self.scale**2 * UNIT @ self.inverse[chosen]
+        covariance = self.scale**2 * UNIT - self.scale**2 * gain @ UNIT
+        normals = rng.standard_normal((number, 4, 1))
+        f = gain @ Y + (np.linalg.cholesky(covariance + 1e-12 * np.eye(4)) @ normals)[:, :, 0]
+        return np.concatenate([f, self.g[chosen]], axis=1)
+
+
+@cache
+def truth(scale=0.8) -> Truth:
+    return Truth(scale)
+
+
+@pytest.mark.parametrize("observe", [heteroscedastic, of_scale_first])
+@pytest.mark.parametrize("draws", [1, 8])
+def test_estimates_are_unbiased(observe, draws):
+    q, likelihood = problem(observe)
+    estimator, rng = RaoBlackwellSampling(draws, vector=int(observe is of_scale_first)), np.random.default_rng(3)
+    logs = np.array([estimator.estimate(rng, q, likelihood).log_evidence for _ in range(1200)])
+    relative = np.exp(logs - truth().log_evidence)
+    assert standard_errors_from(relative, 1.0) < 4.0
+    assert relative.std() < 0.5
+
+
+def test_weights_without_the_sites_of_the_others_are_rejected(monkeypatch):
+    right = rao_blackwell._Integrated.log_sites
+
+    def without(self, f, q):
+        others = np.delete(f.reshape(len(f), 2, 4), self.block.start // 4, axis=1)[:, 0]
+        return right(self, f, q) - others @ np.delete(q.linear.reshape(2, 4), self.block.start // 4, axis=0)[0]
+
+    monkeypatch.setattr(rao_blackwell._Integrated, "log_sites", without)
+    q, likelihood = problem(heteroscedastic)
+    rng = np.random.default_rng(1)
+    logs = np.array([RaoBlackwellSampling(8).estimate(rng, q, likelihood).log_evidence for _ in range(600)])
+    assert standard_errors_from(np.exp(logs - truth().log_evidence), 1.0) > 8.0
+
+
+def test_they_vary_less_than_those_of_importance_sampling():
+    q, likelihood = problem(heteroscedastic)
+    rng = np.random.default_rng(2)
+    spread = [
+        np.std([estimator.estimate(rng, q, likelihood).log_evidence for _ in range(200)])
+        for estimator in (RaoBlackwellSampling(8), ImportanceSampling(8))
+    ]
+    assert spread[0] < 0.25 * spread[1]
+
+
+def test_three_processes_have_the_estimate_of_importance_sampling():
+    q, likelihood = problem(lambda f, g, h: pm.Normal("y", g + h, pm.math.exp(f - 1.0), observed=Y), 3)
+    rng = np.random.default_rng(3)
+    several = [
+        np.exp([estimator.estimate(rng, q, likelihood).log_evidence for _ in range(repeats)])
+        for estimator, repeats in ((RaoBlackwellSampling(16, vector=2), 300), (ImportanceSampling(2048), 100))
+    ]
+    error = np.hypot(*[one.std() / np.sqrt(len(one)) for one in several])
+    assert abs(several[0].mean() - several[1].mean()) < 4.0 * error < 0.1 * several[0].mean()
+
+
+def kept_after(estimator, number=2500):
+    """Draws of f and g after the estimate has been renewed given exact ones."""
+    q, likelihood = problem(heteroscedastic)
+    rng = np.random.default_rng(4)
+    start = truth().draws(rng, number)
+    return np.array([estimator.estimate_given(rng, q, likelihood, one).choose(rng) for one in start])
+
+
+def farthest(drawn):
+    """Standard errors between the means of the draws, and of their squares, and those of the posterior."""
+    expected = np.concatenate([truth().mean_of_f, truth().weights @ truth().g])
+    squares = truth().weights @ np.square(truth().g)
+    distances = [standard_errors_from(drawn[:, place], expected[place]) for place in range(8)]
+    return max(*distances, *[standard_errors_from(np.square(drawn[:, 4 + i]), squares[i]) for i in range(4)])
+
+
+@pytest.mark.parametrize("estimator", [RaoBlackwellSampling(4, slices=0), RaoBlackwellSampling(1, slices=3)], ids=str)
+def test_renewed_estimates_keep_the_posterior(estimator):
+    assert farthest(kept_after(estimator)) < 4.0
+
+
+def test_slices_of_the_likelihood_alone_are_rejected(monkeypatch):
+    monkeypatch.setattr(rao_blackwell._Integrated, "log_weights", lambda self, f, q: self.log_likelihood(f))
+    assert farthest(kept_after(RaoBlackwellSampling(1, slices=3))) > 8.0
+
+
+def test_the_chain_has_the_posterior():
+    grid = np.linspace(-3.5, 1.5, 41)
+    logs = np.array([Truth(scale).log_evidence for scale in np.exp(grid)]) + norm.logpdf(np.exp(grid)) + grid
+    weights = np.exp(logs - logs.max())
+    mean = np.average(np.exp(grid), weights=weights)
+    deviation = np.sqrt(np.average(np.square(np.exp(grid) - mean), weights=weights))
+    model = model_of(heteroscedastic)
+    idata = pmgp.sample(model, draws=1000, tune=400, chains=2, cores=1, random_seed=5, progressbar=False, quiet=True)
+    scale = idata["posterior"]["scale"].to_numpy()
+    assert abs(scale.mean() - mean) < 0.2 * deviation
+    assert scale.std() == pytest.approx(deviation, rel=0.2)
+
+
+@pytest.mark.parametrize(
+    ("observe", "vector"),
+    [
+        (heteroscedastic, 0),
+        (of_scale_first, 1),
+        (lambda f, g: pm.StudentT("y", nu=4, mu=f, sigma=pm.math.exp(g), observed=Y), None),
+        (lambda f, g: pm.Poisson("y", pm.math.exp(f + g), observed=[0, 1, 2, 1]), None),
+        (lambda f, g: pm.Normal("y", pm.math.exp(f), pm.math.exp(g), observed=Y), None),
+        (lambda f, g: pm.Normal("y", f[:3] * 2.0, pm.math.exp(g[:3]), observed=Y[:3]), 0),
+    ],
+)
+def test_the_process_is_found(observe, vector):
+    parts = take_apart(model_of(observe), compile_kwargs=FAST)
+    chosen = named_estimator("auto", parts)
+    assert getattr(chosen, "vector", None) == vector
+
+
+def test_another_process_is_refused():
+    with pytest.raises(ValueError, match=r"integrates out process number 1 of 'f, g', which must be normal given"):
+        pmgp.PseudoMarginal(model=model_of(heteroscedastic), estimator=RaoBlackwellSampling(vector=1))
+    with pytest.raises(ValueError, match="slices"):
+        RaoBlackwellSampling(slices=-1)
