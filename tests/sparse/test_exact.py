@@ -38,7 +38,8 @@ def test_it_has_the_log_density_of_the_model_written_by_hand(rng):
         latent = pm.gp.Latent(mean_func=mean_func, cov_func=cov_func)
         f = latent.prior("f", X=X, reparameterize=False, jitter=1e-6)
         pm.Normal("y", f, noise, observed=TARGETS)
-    whole = process.exact_model(model=approximate, jitter=1e-6)
+    with approximate:
+        whole = process.exact_model(jitter=1e-6)
     assert [rv.name for rv in whole.free_RVs] == [rv.name for rv in dense.free_RVs]
     for _ in range(3):
         point = {name: rng.standard_normal(np.shape(value)) for name, value in dense.initial_point().items()}
@@ -52,8 +53,8 @@ def test_the_exact_chain_beside_the_approximation():
     quiet = {"progressbar": False, "quiet": True, "compute_convergence_checks": False}
     with model:
         idata = pm.sample(step=pmgp.steps.SparseGibbs(), **settings, **quiet)
-    executor = Here()
-    table = pmgp.gp.compare_with_exact(idata, process, model=model, executor=executor, **settings, **quiet)
+        executor = Here()
+        table = pmgp.gp.compare_with_exact(idata, process, executor=executor, **settings, **quiet)
     assert executor.submitted == settings["chains"]
     assert set(table.index) == {"variance", "lengthscale"}
     draws = idata["posterior"]["lengthscale"]

@@ -33,7 +33,8 @@ def whole_model(
         # Other ways of replacing copy random variables, and the copies are different variables.
         return copies[graph] if graph in copies else graph_replace([graph], known)[0] if known else graph
 
-    with pm.Model(coords=model.coords) as whole:
+    # Within `with model:` it would otherwise become a part of that model, which has variables of these names.
+    with pm.Model(coords=model.coords, model=None) as whole:
         for rv in model.basic_RVs:
             if rv is v or rv.name in observations:
                 continue
