@@ -39,6 +39,7 @@ def test_it_has_the_log_density_of_the_model_written_by_hand(rng):
         f = latent.prior("f", X=X, reparameterize=False, jitter=1e-6)
         pm.Normal("y", f, noise, observed=TARGETS)
     with approximate:
+        process.conditional("new", X + 0.1)
         whole = process.exact_model(jitter=1e-6)
     assert [rv.name for rv in whole.free_RVs] == [rv.name for rv in dense.free_RVs]
     for _ in range(3):
@@ -68,7 +69,7 @@ def test_the_exact_chain_beside_the_approximation():
 def test_what_is_refused(monkeypatch):
     model, process = sparse(X[::3])
     with model:
-        pm.Normal("direct", model["f_rotated_"].sum(), 1.0)
+        pm.Normal("direct", model["f_rotated_"].sum(), 1.0, observed=0.0)
     with pytest.raises(pmgp.ModelError, match="'direct' depends on the whitened values"):
         process.exact_model(model=model)
     monkeypatch.setattr("pmgp.interface.sampling.comparison.LARGEST", 9)

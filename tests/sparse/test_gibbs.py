@@ -232,6 +232,15 @@ def test_what_is_refused():
         pmgp.steps.SparseGibbs(model=model)
 
 
+@pytest.mark.parametrize("step", [pmgp.steps.SparseGibbs, pmgp.steps.SparseHMC])
+def test_conditionals_at_new_inputs_are_left_for_later(step):
+    model, process = sparse(Z)
+    with model:
+        process.conditional("new", X + 0.1)
+        with pytest.raises(pmgp.ModelError, match=r"add them to the model after sampling.*var_names=\['new'\]"):
+            step()
+
+
 def test_observations_of_whitened_values_by_other_ways_are_refused():
     model, _ = sparse(Z)
     with model:

@@ -194,10 +194,12 @@ def test_progress_is_shown(capsys):
 
 
 def test_hyperparameters_need_not_be_there():
+    """Conditionals at new inputs are none."""
     with pm.Model() as model:
         process = pmgp.gp.Sparse(cov_func=pm.gp.cov.Matern52(1, ls=1.0))
         f = process.prior("f", X=X, Xu=X[:3])
         process.observe("y", f, 0.5, dist=gaussian, observed=TARGETS)
+        process.conditional("new", X + 0.1)
     found = optimized(model, process)
     assert not found.point
     assert found.log_prior == 0.0

@@ -185,6 +185,22 @@ def test_probabilities_of_classes_with_unlike_variances_add_up(rng):
     assert list(found["category"].to_numpy()) == ["blue", "green", "red"]
 
 
+def test_a_conditional_at_new_inputs_changes_no_other_result(rng):
+    model, process = known_process(gaussian, TARGETS, NOISE)
+    idata, _ = posterior(rng)
+
+    def results():
+        process.compute_log_likelihood(idata, model=model, compile_kwargs=INTERPRETING)
+        densities = idata["log_likelihood"].to_dataset()
+        return densities, pmgp.predict(idata, NEW, model=model), process.diagnose(idata, model=model)
+
+    before = results()
+    with model:
+        process.conditional("new", NEW)
+    for one, other in zip(before, results(), strict=True):
+        assert one.equals(other) if isinstance(one, Dataset) else one == other
+
+
 def test_what_predictions_refuse(regression, rng):
     model, process = regression
     idata, _ = posterior(rng)

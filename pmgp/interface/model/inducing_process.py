@@ -8,7 +8,7 @@ import pymc as pm
 import xarray as xr
 from pytensor.tensor.variable import TensorVariable
 
-from pmgp.interface.model.latent_variable import ModelError, on_inducing_inputs
+from pmgp.interface.model.latent_variable import ModelError, on_inducing_inputs, without_data
 
 
 class InducingProcess(Protocol):
@@ -56,3 +56,14 @@ def inducing_process(model: pm.Model) -> InducingProcess | None:
 def inducing_processes(model: pm.Model) -> dict[str, InducingProcess]:
     """Return a model's processes on inducing inputs by the names of their whitened values."""
     return {rv.name: rv.tag.inducing_process for rv in model.free_RVs if on_inducing_inputs(rv)}
+
+
+def drawn_afterwards(model: pm.Model) -> list[TensorVariable]:
+    """Return the free variables that are drawn given the whitened values, such as conditionals at new inputs."""
+    return without_data(model, list(filter(on_inducing_inputs, model.free_RVs)))
+
+
+def sampled_variables(model: pm.Model) -> list[TensorVariable]:
+    """Return the free variables that make up the target: whitened values and hyper-parameters."""
+    others = drawn_afterwards(model)
+    return [rv for rv in model.free_RVs if rv not in others]

@@ -310,6 +310,13 @@ def below(model: pm.Model, latents: list[TensorVariable]) -> list[TensorVariable
     return [rv for rv in model.observed_RVs if set(latents) & set(ancestors([rv]))]
 
 
+def without_data(model: pm.Model, latents: list[TensorVariable]) -> list[TensorVariable]:
+    """Return the free variables that depend on f and that no data depend on, such as conditionals at new inputs."""
+    data = set(ancestors([*model.observed_RVs, *model.potentials]))
+    others = [rv for rv in model.free_RVs if rv not in data and rv not in latents]
+    return [rv for rv in others if set(latents) & set(ancestors([rv]))]
+
+
 def refuse_children(model: pm.Model, latent: str, children: list[TensorVariable]) -> None:
     """Raise an error about free variables that depend on f, with advice."""
     names = ", ".join(child.name for child in children)

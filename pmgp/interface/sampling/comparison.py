@@ -9,6 +9,7 @@ import pandas as pd
 import pymc as pm
 
 from pmgp.interface.model.context import current_model
+from pmgp.interface.model.inducing_process import sampled_variables
 from pmgp.interface.sampling.run import sample
 from pmgp.interface.sparse.process import Sparse
 from pmgp.interface.steps import PseudoMarginal
@@ -54,7 +55,7 @@ def compare_with_exact(idata: Any, process: Sparse, *, model: pm.Model | None = 
         raise ValueError(f"there are {points} points, and the exact chain is for up to {LARGEST}: compare on fewer")
     whole = process.exact_model(model=model)
     exact = sample(whole, step=PseudoMarginal(model=whole), **settings)
-    names = [rv.name for rv in model.free_RVs if rv is not process.whitened]
+    names = [rv.name for rv in sampled_variables(model) if rv is not process.whitened]
     found, true = (arviz_stats.summary(part, var_names=names, kind="all", round_to="none") for part in (idata, exact))
     table = pd.DataFrame({"mean": found["mean"], "sd": found["sd"], "exact_mean": true["mean"], "exact_sd": true["sd"]})
     table["shift"] = (table["mean"] - table["exact_mean"]) / table["exact_sd"]

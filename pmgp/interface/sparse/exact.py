@@ -9,6 +9,7 @@ from pytensor.graph.replace import graph_replace
 from pytensor.graph.traversal import ancestors
 from pytensor.tensor.variable import TensorVariable
 
+from pmgp.interface.model.inducing_process import drawn_afterwards
 from pmgp.interface.model.latent_gaussian import ModelError
 from pmgp.interface.sparse.likelihood import LatentLikelihood
 
@@ -23,10 +24,11 @@ def whole_model(
 ) -> pm.Model:
     """Return a copy of the model with f ~ N(mean, covariance) in place of v.
 
-    `observations` has the likelihood of each observed variable, by name, with its arguments after the moments of f. No
-    other variable may depend on v.
+    `observations` has the likelihood of each observed variable, by name, with its arguments after the moments of f. Of
+    the other variables only conditionals at new inputs, which are left out, may depend on v.
     """
     copies: dict[Any, Any] = {}
+    afterwards = drawn_afterwards(model)
 
     def copied(graph: Any) -> Any:
         known = {old: new for old, new in copies.items() if old in set(ancestors([graph]))}
@@ -36,7 +38,7 @@ def whole_model(
     # Within `with model:` it would otherwise become a part of that model, which has variables of these names.
     with pm.Model(coords=model.coords, model=None) as whole:
         for rv in model.basic_RVs:
-            if rv is v or rv.name in observations:
+            if rv is v or rv.name in observations or rv in afterwards:
                 continue
             if v in set(ancestors([rv])):
                 raise ModelError(f"{rv.name!r} depends on the whitened values, which the exact model does not have")

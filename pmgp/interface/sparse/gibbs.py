@@ -104,7 +104,8 @@ class SparseGibbs(ThetaProgress, SparseStep):
     Raises
     ------
     ModelError
-        If the model does not have exactly one `Sparse` process, or uses its whitened values outside ``observe``.
+        If the model does not have exactly one `Sparse` process, or uses its whitened values outside ``observe``. Add
+        conditionals at new inputs after sampling.
     ValueError
         If the model has discrete free variables, or `vars` are not all of its variables; for settings out of range.
 

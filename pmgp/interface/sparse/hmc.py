@@ -103,6 +103,9 @@ class SparseHMC(AcceptanceProgress, SparseStep):
 
     Raises
     ------
+    ModelError
+        If the model has variables that depend on the whitened values, and that no data depend on. Add conditionals at
+        new inputs after sampling.
     ValueError
         If the model has discrete free variables, or `vars` are not all of its variables; for settings out of range.
 

@@ -16,6 +16,7 @@ from pmgp.core.inducing import Maximized, maximized
 from pmgp.core.numerics.threads import suitable_threads, threads_limited
 from pmgp.interface.graphs.compilation import INTERPRETED
 from pmgp.interface.model.context import current_model
+from pmgp.interface.model.inducing_process import sampled_variables
 from pmgp.interface.model.points import value_point
 from pmgp.interface.sparse.beginning import beginning, uninformative
 from pmgp.interface.sparse.bound import BoundFunction
@@ -226,7 +227,7 @@ def _progress(iterations: int, shown: bool) -> Iterator[Callable[[str], Callable
 
 def _natural(model: pm.Model, values: dict[str, np.ndarray], v: str) -> dict[str, np.ndarray]:
     """Return the hyper-parameters on their own scale."""
-    variables = [rv for rv in model.free_RVs if rv.name != v]
+    variables = [rv for rv in sampled_variables(model) if rv.name != v]
     outputs = model.replace_rvs_by_values(variables)
     function = model.compile_fn(outputs, inputs=model.value_vars, mode=INTERPRETED, on_unused_input="ignore")
     return {rv.name: np.asarray(value) for rv, value in zip(variables, function(values), strict=True)}

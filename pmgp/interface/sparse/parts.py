@@ -28,6 +28,7 @@ from pmgp.core.inducing import Derivatives, Sites, WhitenedConditional
 from pmgp.interface.graphs.compilation import AS_WRITTEN, making_graphs
 from pmgp.interface.graphs.numerical import NumericalFunction
 from pmgp.interface.model.effects import WHITENED
+from pmgp.interface.model.inducing_process import drawn_afterwards, sampled_variables
 from pmgp.interface.model.latent_gaussian import ModelError
 from pmgp.interface.sparse.process import OBSERVATIONS
 from pmgp.interface.sparse.terms import Terms, terms_of
@@ -47,7 +48,7 @@ class SparseParts:
     """Functions of a model with one process on inducing inputs.
 
     v has the name `latent_name` and the `shape` (k, m), whatever its shape in the model, which has no other such
-    process. `theta_names` are the other value variables, in their order in theta.
+    process. `theta_names` are the other value variables that are sampled, in their order in theta.
     """
 
     @making_graphs()
@@ -56,7 +57,7 @@ class SparseParts:
         terms = [_term(rv) for rv in model.observed_RVs if v in set(ancestors([rv]))]
         value = model.rvs_to_values[v]
         self.latent_name = value.name
-        self.theta_names = tuple(variable.name for variable in model.value_vars if variable is not value)
+        self.theta_names = tuple(model.rvs_to_values[rv].name for rv in sampled_variables(model) if rv is not v)
         self.shape = (1, *point[value.name].shape)[-2:]
         mean = _the_mean(terms)
         known = [mean, *_projections(mean, v), *[other for term in terms for other in term.others]]
@@ -220,7 +221,8 @@ def _the_mean(terms: list[_Term]) -> TensorVariable:
 
 def log_prior_of(model: pm.Model, v: Any, jacobian: bool = True) -> TensorVariable:
     """Return the log-density of every variable that does not depend on v, with or without the Jacobian."""
-    dependent = {v, *[rv for rv in model.observed_RVs if v in set(ancestors([rv]))]}
+    observed = [rv for rv in model.observed_RVs if v in set(ancestors([rv]))]
+    dependent = {v, *observed, *drawn_afterwards(model)}
     rest = [variable for variable in (*model.basic_RVs, *model.potentials) if variable not in dependent]
     log_prior = model.logp(vars=rest, jacobian=jacobian) if rest else pt.constant(0.0)
     if model.rvs_to_values[v] in set(ancestors([log_prior])):

@@ -18,6 +18,7 @@ from pytensor.tensor.variable import TensorVariable
 
 from pmgp.core.numerics.arrays import numbers
 from pmgp.interface.model.context import current_model
+from pmgp.interface.model.inducing_process import sampled_variables
 from pmgp.interface.model.latent_gaussian import ModelError
 from pmgp.interface.model.posterior import check_inputs_unchanged
 from pmgp.interface.sparse.diagnosis import Diagnosis, diagnosis_of
@@ -136,8 +137,8 @@ class Predicting:
         settings: dict[str, Any] = {"on_unused_input": "ignore", **(compile_kwargs or {})}
         coords, dims = coords_and_dims_for_inferencedata(model)
         idata["log_likelihood"] = apply_function_over_dataset(
-            model.compile_fn(inputs=model.free_RVs, outs=expected, **settings),
-            idata["posterior"].to_dataset()[[rv.name for rv in model.free_RVs]],
+            model.compile_fn(inputs=sampled_variables(model), outs=expected, **settings),
+            idata["posterior"].to_dataset()[[rv.name for rv in sampled_variables(model)]],
             output_var_names=list(self._observations),
             dims=dims,
             coords=coords,
@@ -254,7 +255,7 @@ class Predicting:
         left = prepared.marginals(self._inputs).variance.mean() * len(prepared.cov_funcs) / prior
         chosen = spaced_draws(idata, model, draws)
         unexplained, penalties = np.array(list(at_draws(chosen, model, [left, penalty]))).T
-        hyperparameters = [rv.name for rv in model.free_RVs if rv is not prepared.v]
+        hyperparameters = [rv.name for rv in sampled_variables(model) if rv is not prepared.v]
         values = {name: np.array([draw[name] for draw in chosen]) for name in hyperparameters}
         traces = self._traces(model, values)
         return diagnosis_of(

@@ -9,6 +9,8 @@ import pymc as pm
 from pymc.util import get_random_generator
 
 from pmgp.interface.model.context import current_model
+from pmgp.interface.model.inducing_process import drawn_afterwards
+from pmgp.interface.model.latent_variable import names_of, on_inducing_inputs, refuse_children
 from pmgp.interface.sparse.inputs import current_value
 from pmgp.interface.sparse.observed import complete
 from pmgp.interface.steps.chain_step import ChainStep
@@ -70,8 +72,10 @@ class SparseStep(ChainStep):
         }
 
     def _all_variables(self, vars: list[Any] | None, model: pm.Model) -> list[Any]:
-        """Return the value variables; refuse discrete ones, and any that the step was not given."""
+        """Return the value variables; refuse conditionals, discrete ones, and any that the step was not given."""
         name = type(self).__name__
+        if children := drawn_afterwards(model):
+            refuse_children(model, names_of(list(filter(on_inducing_inputs, model.free_RVs))), children)
         if model.discrete_value_vars:
             names = ", ".join(repr(variable.name) for variable in model.discrete_value_vars)
             raise ValueError(f"{name} moves only continuous variables, but {names} is discrete: sum it out")
