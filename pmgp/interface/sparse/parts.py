@@ -203,7 +203,7 @@ def _nothing(value: TensorVariable, shape: tuple[int, int], whole: TensorVariabl
     if None not in value.type.shape and (whole.type.shape[-1] is not None or value.ndim == 1):
         return pt.zeros_like(value)
     # PyTensor replaces a product with zeros by zeros, and asserts a wrong shape for them if the shape is unknown.
-    return pytensor.shared(np.zeros(shape, value.dtype))
+    return pytensor.shared(np.zeros(shape[-value.ndim :], value.dtype))
 
 
 def _term(rv: Any) -> _Term:
