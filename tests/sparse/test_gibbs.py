@@ -205,6 +205,17 @@ def test_data_are_read_again():
     assert density_at(another) == pytest.approx(density_at(on_four(COUNTS[:4])))
 
 
+def test_impossible_data_are_refused_with_their_rows():
+    with pm.Model() as model:
+        data = pm.Data("data", COUNTS)
+        process = pmgp.gp.Sparse(cov_func=pm.gp.cov.Matern52(1, ls=1.0))
+        process.observe("y", process.prior("f", X=X, Xu=Z), dist=poisson, observed=data)
+        pm.set_data({"data": np.where(np.arange(len(X)) == 3, -1, COUNTS)})
+    for used in (pmgp.steps.SparseGibbs, lambda model: pmgp.gp.optimize_inducing(process, model=model)):
+        with pytest.raises(ValueError, match=r"minus infinity or not a number for the observations in row 3 \(-1\)"):
+            used(model=model)
+
+
 def on_four(observed):
     return pmgp.steps.SparseGibbs(model=sparse(Z, inputs=X[:4], observed=observed)[0])
 

@@ -164,13 +164,15 @@ def test_a_density_that_is_not_finite_is_refused_where_the_chain_starts():
         process = pmgp.gp.Sparse(cov_func=pm.gp.cov.Matern52(1, ls=1.0))
         data = pm.Data("data", TARGETS)
         process.observe("y", process.prior("f", X=X, Xu=X[::3]), dist=lambda f: gaussian(f, NOISE), observed=data)
-        step = pmgp.steps.SparseHMC(model=model)
+        methods = pmgp.steps.SparseHMC, pmgp.steps.SparseGibbs
+        steps = [method(model=model) for method in methods]
         pm.set_data({"data": np.where(np.arange(len(X)) == 2, np.inf, TARGETS)})
-        step.setup_chain(np.random.default_rng(0), 0, 10)
-        with pytest.raises(ValueError, match="the log-density is not finite where the chain starts"):
-            step.step(model.initial_point())
+        for step in steps:
+            step.setup_chain(np.random.default_rng(0), 0, 10)
+            with pytest.raises(ValueError, match="the log-density is not finite where the chain starts"):
+                step.step(model.initial_point())
         pm.set_data({"data": np.where(np.arange(len(X)) == 2, np.nan, TARGETS)})
-        for method in (pmgp.steps.SparseHMC, pmgp.steps.SparseGibbs):
+        for method in methods:
             with pytest.raises(ValueError, match="1 observations of 'y' are missing"):
                 method(model=model)
 

@@ -30,6 +30,9 @@ class InducingProcess(Protocol):
     def factors(self) -> list[TensorVariable]:
         """R of each covariance function; the values at the inducing inputs are R v plus their mean."""
 
+    def check_data(self, model: pm.Model) -> None:
+        """Refuse data that cannot be observations of the process, since `pymc.set_data` may have changed them."""
+
     def predict(self, idata: Any, Xnew: Any, *, model: pm.Model | None, draws: int | None) -> xr.Dataset:
         """Return the predictive distribution at new inputs."""
 

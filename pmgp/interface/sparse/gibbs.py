@@ -38,7 +38,7 @@ from pmgp.interface.model.context import current_model
 from pmgp.interface.model.points import value_point
 from pmgp.interface.sparse.optimized import OptimizedInducing
 from pmgp.interface.sparse.parts import SparseParts, sparse_parts
-from pmgp.interface.sparse.steps import SparseStep
+from pmgp.interface.sparse.steps import NOT_FINITE, SparseStep
 from pmgp.interface.steps.base import ACCEPTANCE, EVALUATIONS
 from pmgp.interface.steps.progress import ThetaProgress
 
@@ -107,7 +107,8 @@ class SparseGibbs(ThetaProgress, SparseStep):
         If the model does not have exactly one `Sparse` process, or uses its whitened values outside ``observe``. Add
         conditionals at new inputs after sampling.
     ValueError
-        If the model has discrete free variables, or `vars` are not all of its variables; for settings out of range.
+        If the model has discrete free variables, or `vars` are not all of its variables; for settings out of range,
+        and data that ``observe`` would refuse. When a chain starts, if the log-density there is not finite.
 
     Notes
     -----
@@ -229,6 +230,8 @@ class SparseGibbs(ThetaProgress, SparseStep):
             theta = self.function.theta_of(point)
             known = self._at(point, theta)
             current = Point(theta, known.log_density(self.w), known)
+            if not np.isfinite(current.log_density):
+                raise ValueError(NOT_FINITE)
             infos = []
             for _ in range(self.theta_moves if len(theta) else 0):
                 density = ThetaDensity(self._conditional_at, self.w, self._search)
@@ -272,7 +275,7 @@ class SparseGibbs(ThetaProgress, SparseStep):
         start = self.searched_from if same else self._search.start(theta)
         known = known_at(self._conditional_at, theta, start, self._search)
         if known is None:
-            raise ValueError("the log-density is not finite where the chain starts: give other initial values")
+            raise ValueError(NOT_FINITE)
         if not same:
             self.w = known.fit.whitened(point[self.function.latent_name].reshape(self.function.shape))
         return known

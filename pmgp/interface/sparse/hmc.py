@@ -23,7 +23,7 @@ from pmgp.core.numerics.linalg import triangular_product, triangular_solve
 from pmgp.core.transitions.adaptive import check_leapfrog, check_target
 from pmgp.core.transitions.base import Point, TransitionInfo
 from pmgp.core.transitions.hamiltonian import hamiltonian
-from pmgp.interface.sparse.steps import SparseStep
+from pmgp.interface.sparse.steps import NOT_FINITE, SparseStep
 from pmgp.interface.steps.base import ACCEPTANCE, EVALUATIONS
 from pmgp.interface.steps.matrices import Matrices, matrices_of
 from pmgp.interface.steps.progress import AcceptanceProgress
@@ -107,7 +107,8 @@ class SparseHMC(AcceptanceProgress, SparseStep):
         If the model has variables that depend on the whitened values, and that no data depend on. Add conditionals at
         new inputs after sampling.
     ValueError
-        If the model has discrete free variables, or `vars` are not all of its variables; for settings out of range.
+        If the model has discrete free variables, or `vars` are not all of its variables; for settings out of range,
+        and data that ``observe`` would refuse. When a chain starts, if the log-density there is not finite.
 
     Notes
     -----
@@ -180,7 +181,7 @@ class SparseHMC(AcceptanceProgress, SparseStep):
             if self.chain is None or not np.array_equal(self._vector(self._named(self.chain.payload)), variables):
                 self.chain = density.start(variables)
                 if not np.isfinite(self.chain.log_density):
-                    raise ValueError("the log-density is not finite where the chain starts: give other initial values")
+                    raise ValueError(NOT_FINITE)
             before, value = self.chain, self.step_size.value if self.tune else self.step_size.frozen
             self.chain, info = hamiltonian(self.rng, before, density, value, self.max_steps)
         stats = {

@@ -45,22 +45,22 @@ def check_terms(
     mean, *parameters = arguments
     f = mean.type()
     rv = likelihood.dist(f, *parameters)
-    observed = current_value(value)
     start = _Start(model)
+    observed = current_value(value)
+    # PyMC converts whole numbers of a pm.Data, which makes a graph of them.
+    observed = np.asarray(start.function([], value)()) if observed is None else observed
     shape = tuple(map(int, start.function([], mean.shape)()))
-    if observed is not None:
-        _check_kind(name, observed, rv, shape)
+    _check_kind(name, observed, rv, shape)
     log_density = start.function([f], likelihood.log_density(value, f, *parameters))
     rng = np.random.default_rng(0)
     points, mask = rng.standard_normal(shape), rng.random(shape) < 0.5
     logs = np.array([log_density(points + move) for move in (0.0, mask, ~mask)])
     if not isinstance(rv.owner.op, RobustMaxRV):
         _check_factorization(name, mask, logs)
-    if observed is not None:
-        _check_shape(name, observed, rv, shape)
+    _check_shape(name, observed, rv, shape)
     never = ~np.isfinite(logs).any(axis=0)
     if never.any():
-        shown = observed if observed is not None and observed.shape == logs[0].shape else None
+        shown = observed if observed.shape == logs[0].shape else None
         raise ValueError(
             f"the log-likelihood of {name!r} is minus infinity or not a number for the observations in "
             f"{marked_rows(np.atleast_1d(never), shown)}, whatever the latent values: they are outside the support of "

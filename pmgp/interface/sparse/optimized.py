@@ -142,7 +142,8 @@ def optimize_inducing(
         If the model has another process, or uses the whitened values in any way other than in ``observe`` at the inputs
         of ``prior``.
     ValueError
-        If the bound is not finite at the start, and for `start` as in :func:`pmgp.find_map`.
+        If the bound is not finite at the start, for data that `observe` would refuse, and for `start` as in
+        :func:`pmgp.find_map`.
 
     Warns
     -----
@@ -170,6 +171,7 @@ def optimize_inducing(
     if max_iterations < 1:
         raise ValueError(f"max_iterations must be 1 or more, not {max_iterations}")
     model = current_model(model)
+    process.check_data(model)
     values = value_point(model, start)
     function = BoundFunction(process, model, values)
     with threads_limited(suitable_threads(process.points)), _progress(max_iterations, progressbar) as stage:

@@ -21,7 +21,7 @@ from pmgp.interface.model.context import current_model
 from pmgp.interface.model.effects import WHITENED
 from pmgp.interface.model.inducing_process import attach
 from pmgp.interface.model.latent_gaussian import ModelError
-from pmgp.interface.sparse.inputs import check_inputs, refuse_minibatches
+from pmgp.interface.sparse.inputs import check_inputs, current_value, refuse_minibatches
 from pmgp.interface.sparse.likelihood import LatentLikelihood
 from pmgp.interface.sparse.marginals import InducingInputs, Marginals
 from pmgp.interface.sparse.observed import check_distribution, check_terms, complete
@@ -219,6 +219,22 @@ class Sparse(Predicting):
         # A model with a name puts it before the variable's.
         self._observations[observations.name] = (likelihood, [mean, variance, *others])
         return observations
+
+    def check_data(self, model: pm.Model) -> None:
+        """Refuse data that `observe` would refuse: `pymc.set_data` may have changed them since it was called.
+
+        Raises
+        ------
+        ValueError
+            As `observe` does.
+        """
+        if not model.data_vars:
+            return
+        for name, (likelihood, [mean, _, *others]) in self._observations.items():
+            value = model.rvs_to_values[model[name]]
+            if (observed := current_value(value)) is not None:
+                complete(name, observed)
+            check_terms(model, name, likelihood, value, [mean, *others])
 
     def likelihood(self, name: str) -> LatentLikelihood:
         """Return the likelihood of an observed variable.

@@ -9,11 +9,13 @@ import pymc as pm
 from pymc.util import get_random_generator
 
 from pmgp.interface.model.context import current_model
-from pmgp.interface.model.inducing_process import drawn_afterwards
+from pmgp.interface.model.inducing_process import drawn_afterwards, inducing_processes
 from pmgp.interface.model.latent_variable import names_of, on_inducing_inputs, refuse_children
 from pmgp.interface.sparse.inputs import current_value
 from pmgp.interface.sparse.observed import complete
 from pmgp.interface.steps.chain_step import ChainStep
+
+NOT_FINITE = "the log-density is not finite where the chain starts: give other initial values, or check the data"
 
 
 class SparseStep(ChainStep):
@@ -38,6 +40,8 @@ class SparseStep(ChainStep):
         point = initial_point or model.initial_point()
         observed = {rv.name: current_value(model.rvs_to_values[rv]) for rv in model.observed_RVs}
         known = [complete(name, values) for name, values in observed.items() if values is not None]
+        for process in inducing_processes(model).values():
+            process.check_data(model)
         self._observations = max((values.size for values in known), default=1)
         self._shapes = {name: np.shape(point[name]) for name in self.names}
         self._dtypes = {variable.name: variable.dtype for variable in self.vars}
