@@ -138,6 +138,10 @@ def joint(y):
         (two_variables, "one observed variable, whose rows are left out; it has y, z"),
         (joint, "'y' has one joint density"),
         (lambda y: make(PROBLEM.y), "must use its argument as observed= of 'y'"),
+        (
+            lambda y: pmgp.models.classifier(np.arange(N)[:, None], y, inducing=[[0.0], [9.0]]),
+            r"gp\.compute_log_likelihood\(idata\) and arviz\.loo .* gp\.predict\(idata, X_left_out, observed=y_left",
+        ),
     ],
 )
 def test_models_whose_observations_cannot_be_left_out_are_refused(of, words):

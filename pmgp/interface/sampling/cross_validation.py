@@ -24,6 +24,7 @@ from scipy.special import logsumexp
 
 from pmgp.core.numerics.arrays import refuse_masked
 from pmgp.interface.executors import Executors, check_executor
+from pmgp.interface.model.inducing_process import inducing_processes
 from pmgp.interface.model.latent_gaussian import ModelError
 from pmgp.interface.sampling import fingerprint
 from pmgp.interface.sampling.run import sample
@@ -102,7 +103,8 @@ def cross_validate(
     ------
     ModelError
         If the observations cannot be left out one by one: there are several observed variables, they have one joint
-        density, or `make` does not use the observations that it is given.
+        density, `make` does not use the observations that it is given, or they are those of a process on inducing
+        inputs, for which there are `Sparse.compute_log_likelihood` and `Sparse.predict`.
     StoreError
         If `out` holds results of another model, other data or other settings.
     TypeError
@@ -187,6 +189,13 @@ def _check_signature(make: Make) -> None:
 def _check(make: Make, y: np.ndarray, left_out: np.ndarray) -> None:
     """Refuse a model whose observations cannot be left out one by one."""
     model = make(y)
+    for name in inducing_processes(model):
+        raise ModelError(
+            f"{name!r} has the values at the inducing inputs of a pmgp.gp.Sparse, which takes no missing observations, "
+            "so that cross_validate cannot leave any out. gp.compute_log_likelihood(idata) and arviz.loo need only the "
+            "draws of the complete model; for folds, sample a model of the other rows, and call gp.predict(idata, "
+            "X_left_out, observed=y_left_out)"
+        )
     if len(model.observed_RVs) != 1:
         names = ", ".join(rv.name for rv in model.observed_RVs) or "none"
         raise ModelError(f"the model must have one observed variable, whose rows are left out; it has {names}")
