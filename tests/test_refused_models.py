@@ -6,7 +6,7 @@ import numpy as np
 import pymc as pm
 import pytensor.tensor as pt
 import pytest
-from pymc.exceptions import SamplingError
+from pymc.exceptions import ImputationWarning, SamplingError
 from pytensor.compile.ops import wrap_py
 
 import pmgp
@@ -95,9 +95,9 @@ def a_kronecker_covariance():
     pm.Normal("y", pm.gp.LatentKron(cov_funcs=kernels).prior("f", Xs=grid), 1.0, observed=REALS)
 
 
-def an_observed_process():
+def an_observed_process(y=REALS):
     gp = pm.gp.Marginal(cov_func=pm.gp.cov.ExpQuad(2, ls=pm.Gamma("lengthscale", 2, 1)))
-    gp.marginal_likelihood("y", X=X, y=REALS, sigma=0.3)
+    gp.marginal_likelihood("y", X=pm.Data("X", X), y=y, sigma=0.3)
 
 
 def a_student_t_process():
@@ -394,3 +394,35 @@ def test_a_covariance_without_gradient_serves_where_none_is_needed(monkeypatch):
     monkeypatch.setattr(transitions, "FEW", 0)
     chosen = pmgp.PseudoMarginal(model=model, compile_kwargs=FAST).scheme.transition
     assert isinstance(chosen, IndependenceMixture)
+
+
+# Observations of pm.gp.Marginal
+
+
+@pytest.mark.parametrize("used", [pmgp.find_map, pmgp.importance, pmgp.recommend, pmgp.PseudoMarginal])
+def test_missing_observations_of_an_observed_process_are_named(used):
+    with pm.Model() as model, pytest.warns(ImputationWarning):
+        an_observed_process(np.where(np.arange(N) == 3, np.nan, REALS))
+    with model, pytest.raises(ModelError, match=r"'y' are missing in row 3, and PyMC has split off y_unobserved"):
+        used()
+
+
+@pytest.mark.parametrize(
+    "used",
+    [
+        pmgp.find_map,
+        lambda model: pmgp.find_map(model, solver="iterative"),
+        pmgp.importance,
+        pmgp.recommend,
+        lambda model: pmgp.predict(None, X, model=model),
+    ],
+)
+def test_data_that_an_observed_process_cannot_have_are_named(used):
+    with pm.Model() as model:
+        an_observed_process(pm.Data("observed", REALS))
+    model.set_data("observed", np.where(np.arange(N) == 3, np.nan, REALS))
+    with pytest.raises(ModelError, match=r"the observations 'y' are missing or infinite in row 3 \(nan\)"):
+        used(model)
+    model.set_data("observed", REALS[:5])
+    with pytest.raises(ModelError, match="there are 5 observations 'y' for 12 rows of X"):
+        used(model)

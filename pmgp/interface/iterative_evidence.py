@@ -23,7 +23,7 @@ from pmgp.interface.iterative_laplace import LaplaceDensity
 from pmgp.interface.model.context import current_model
 from pmgp.interface.model.latent_gaussian import ModelError
 from pmgp.interface.model.normal_evidence import NormalEvidence, with_prior
-from pmgp.interface.model.observed_normal import gaussian_observations, observed_normal
+from pmgp.interface.model.observed_normal import finite_observations, gaussian_observations, observed_normal
 from pmgp.interface.model.points import value_point
 from pmgp.interface.model.tiled_prior import refuse_constant_inputs
 
@@ -87,7 +87,8 @@ class IterativeDensity:
         except UnsupportedGraphError as error:
             raise ModelError(f"the covariance of {observed.name!r} cannot be computed in tiles: {error}") from error
         self.theta, self._theta_prior = parts.theta, parts.theta_prior
-        self._observations, self._given_rank = NumericalFunction([], [model.rvs_to_values[observed]]), rank
+        self._name, self._given_rank = str(observed.name), rank
+        self._observations = NumericalFunction([], [model.rvs_to_values[observed]])
         self._read_observations()
         self._method = IterativeEvidence() if method is None else method
 
@@ -127,11 +128,11 @@ class IterativeDensity:
 
     def _read_observations(self) -> None:
         [y] = self._observations()
-        self._y = np.asarray(y, dtype=float)
+        self._y = finite_observations(self._name, y)
         if self._y.size < 2:
             raise ModelError(
-                "one observation is too few for iterative solvers: use pmgp.marginal.log_likelihood, or "
-                "solver='cholesky' in pmgp.find_map"
+                "one observation is too few for iterative solvers: give solver='cholesky' to pmgp.find_map; log "
+                f"p(y|theta) is model.compile_logp(model[{self._name!r}])(point)"
             )
         self.rank = suitable_rank(self._given_rank, len(y))
 
@@ -233,7 +234,8 @@ def iterative_log_likelihood(
     ------
     ModelError
         If the model has several latent vectors, hyper-parameters of a likelihood of f, or neither noise nor latent
-        values, or if its covariance cannot be computed in tiles.
+        values, if its covariance cannot be computed in tiles, or if multivariate normal observations are missing or
+        differ in number from the rows of X.
     NotConvergedError
         If the iterations reach the cap; there is then no value. The message gives the residual and advice.
     ValueError

@@ -141,7 +141,8 @@ def find_map(
     Raises
     ------
     ModelError
-        If the model is not of the form that `PseudoMarginal` needs.
+        If the model is not of the form that `PseudoMarginal` needs, or if multivariate normal observations are missing
+        or differ in number from the rows of X.
     ValueError
         If the approximation is unknown, or the objective is not finite at the start.
     NotConvergedError

@@ -88,7 +88,9 @@ def test_one_observation_is_refused():
     with pm.Model() as model:
         gp = pm.gp.Marginal(cov_func=pm.gp.cov.ExpQuad(1, ls=pm.LogNormal("lengthscale", 0.0, 1.0)))
         gp.marginal_likelihood("y", np.zeros((1, 1)), np.ones(1), sigma=0.5)
-    with pytest.raises(pmgp.ModelError, match="one observation is too few for iterative solvers"):
+    with pytest.raises(
+        pmgp.ModelError, match=r"one observation is too few for iterative solvers.* model\.compile_logp"
+    ):
         pmgp.marginal.iterative_log_likelihood(model, random_seed=1)
 
 

@@ -126,7 +126,8 @@ def importance(
     MemoryError
         If the covariance and the gradient do not fit into the device's memory.
     ModelError
-        If the model is not of one of these forms, or has an angle whose transformation is circular.
+        If the model is not of one of these forms, or has an angle whose transformation is circular, or if multivariate
+        normal observations are missing or differ in number from the rows of X.
     ValueError
         For too few draws, for ``estimator="none"``, for a model or an estimator that the backend does not take, if the
         density is not finite at the start, and if all weights vanish.

@@ -7,6 +7,7 @@ from typing import Any
 
 import numpy as np
 import pymc as pm
+from pymc.distributions.distribution import PartialObservedRV
 from pymc.distributions.multivariate import MvStudentTRV, ZeroSumNormalRV
 from pytensor.compile import SharedVariable
 from pytensor.graph.basic import Constant
@@ -14,6 +15,8 @@ from pytensor.graph.traversal import ancestors
 from pytensor.tensor.random.basic import MvNormalRV
 from pytensor.tensor.variable import TensorVariable
 
+from pmgp.core.likelihoods.checks import marked_rows
+from pmgp.interface.distributions.base import value_of
 from pmgp.interface.model.effects import WHITENED, effects, is_correlated, is_normal, is_standard, why_not_effect
 from pmgp.interface.model.time_series import is_markov, is_process, kind_of, why_not_gaussian
 
@@ -80,6 +83,7 @@ def find_latents(
             "are then hyper-parameters, and must not be a second process"
         )
     if not found:
+        refuse_split(model)
         raise ModelError(f"the model has no latent multivariate normal variable; {_instead(model)}")
     for rv in found:
         _check_shape(model, rv)
@@ -245,6 +249,21 @@ def whitened_processes(model: pm.Model) -> list[str]:
 def on_inducing_inputs(rv: TensorVariable) -> bool:
     """Return whether a variable has the whitened values of a process on inducing inputs."""
     return hasattr(rv.tag, "inducing_process")
+
+
+def refuse_split(model: pm.Model) -> None:
+    """Refuse multivariate normal observations some of which are missing: PyMC has no density of the others alone."""
+    for rv in model.observed_RVs:
+        if not isinstance(rv.owner.op, PartialObservedRV):
+            continue
+        whole, missing = rv.owner.inputs
+        if _made_by(whole, MvNormalRV):
+            name = rv.name.removesuffix("_observed")
+            raise ModelError(
+                f"the multivariate normal observations {name!r} are missing in {marked_rows(value_of(missing))}, and "
+                f"PyMC has split off {name}_unobserved, a variable to be sampled: leave out these rows of X and of the "
+                "observations. pmgp.predict gives new observations there"
+            )
 
 
 def _instead(model: pm.Model) -> str:

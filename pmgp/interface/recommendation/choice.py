@@ -11,7 +11,7 @@ from pytensor.tensor.variable import TensorVariable
 from pmgp.interface.model.context import current_model
 from pmgp.interface.model.inducing_process import inducing_process, inducing_processes
 from pmgp.interface.model.latent_variable import ModelError, are_summed, find_latents
-from pmgp.interface.model.observed_normal import gaussian_observations
+from pmgp.interface.model.observed_normal import gaussian_observations, observed_values
 from pmgp.interface.model.time_series import is_markov
 from pmgp.interface.recommendation import schemes
 from pmgp.interface.recommendation.result import Recommendation
@@ -46,8 +46,8 @@ def recommend(model: pm.Model | None = None, *, latent: Any = None) -> Recommend
     ModelError
         If the model has no latent multivariate normal variable (build the process with
         ``gp.prior(..., reparameterize=False)``), no Gaussian time series and no multivariate normal observations, no
-        observed variable depends on it, a hyper-parameter is discrete, or there is a second process besides the
-        `latent` that was named.
+        observed variable depends on it, a hyper-parameter is discrete, there is a second process besides the `latent`
+        that was named, or multivariate normal observations are missing or differ in number from the rows of X.
 
     Examples
     --------
@@ -69,7 +69,9 @@ def recommend(model: pm.Model | None = None, *, latent: Any = None) -> Recommend
     process = inducing_process(model)
     if process is not None:
         return schemes.on_inducing_inputs(model, process)
-    if latent is None and gaussian_observations(model) is not None:
+    if latent is None and (observed := gaussian_observations(model)) is not None:
+        # A chain, which comes next if there are no weights, would fail without a reason.
+        observed_values(model, observed)
         return schemes.marginal_observations(model)
     if (latents := _summed(model, latent)) is not None:
         return schemes.summed(model, latents, latent)
