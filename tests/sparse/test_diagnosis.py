@@ -30,11 +30,11 @@ def projection(Z, *theta):
     return np.linalg.solve(np.linalg.cholesky(kernel(Z, Z, *theta) + 1e-10 * np.eye(len(Z))), kernel(Z, X, *theta))
 
 
-def diagnosis(theta, v, Z):
+def diagnosis(theta, v, Z, draws=None):
     model, process = sparse_gaussian_process(Z)
     variables = {name: (("chain", "draw"), column[None]) for name, column in theta.items()}
     posterior = Dataset(variables | {"f_rotated_": (("chain", "draw", "m"), v[None])})
-    return process.diagnose(DataTree.from_dict({"posterior": posterior}), model=model, draws=None)
+    return process.diagnose(DataTree.from_dict({"posterior": posterior}), model=model, draws=draws)
 
 
 def test_with_gaussian_noise_everything_has_a_formula(theta, rng):
@@ -58,6 +58,8 @@ def test_with_gaussian_noise_everything_has_a_formula(theta, rng):
     assert found.shifts["lengthscale"] < 0.0 < found.shifts["variance"]
     assert found.inducing == 4 < found.enough <= 10
     assert found.points == len(X)
+    with pytest.raises(ValueError, match="the diagnosis compares draws, and there is only one"):
+        diagnosis(theta, v, Z, draws=1)
     assert f"With about {found.enough} inducing inputs for 10 points, nothing would be saved" in str(found)
 
 

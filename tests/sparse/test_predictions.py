@@ -259,6 +259,21 @@ def test_other_inducing_inputs_than_those_of_the_draws_are_refused():
             process.compute_log_likelihood(idata)
 
 
+@pytest.mark.parametrize("settings", [{}, {"dims": "inducing"}])
+def test_another_number_of_inducing_inputs_is_refused(settings):
+    with pm.Model(coords={"inducing": range(len(Z))}) as model:
+        process = pmgp.gp.Sparse(cov_func=pm.gp.cov.ExpQuad(1, ls=LENGTHSCALE))
+        f = process.prior("f", X=X, Xu=pm.Data("Z", Z), **settings)
+        process.observe("y", f, dist=lambda f: pm.Poisson.dist(pm.math.exp(f)), observed=np.ones(len(X)))
+        pm.set_data({"Z": Z[:3]})
+        for used in (lambda: process.marginals(NEW), pmgp.recommend, pmgp.steps.SparseHMC):
+            with pytest.raises(ValueError, match="there are now 3 inducing inputs, but 'f_rotated_' has 4 values"):
+                used()
+        if settings:
+            model.set_dim("inducing", 3, coord_values=range(3))
+            assert process.marginals(NEW).mean.eval(mode=INTERPRETED).shape == (3,)
+
+
 @pytest.mark.parametrize("given", [True, False])
 def test_exposures_of_the_observations_are_not_those_of_new_ones(given):
     exposure = np.linspace(1.0, 2.0, len(X))

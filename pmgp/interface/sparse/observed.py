@@ -13,7 +13,8 @@ from pytensor.graph.basic import Variable
 from pytensor.graph.traversal import ancestors
 from pytensor.tensor.variable import TensorVariable
 
-from pmgp.core.likelihoods.checks import marked_rows
+from pmgp.core.likelihoods.checks import binary_recoding, marked_rows, recoding
+from pmgp.core.numerics.arrays import is_missing
 from pmgp.interface.distributions.robust_max import RobustMaxRV
 from pmgp.interface.graphs.compilation import INTERPRETED
 from pmgp.interface.model.points import value_point
@@ -86,15 +87,19 @@ def checked_observations(
 
 
 def complete(name: str, observed: Any) -> np.ndarray:
-    """Return the observations as an array, and refuse missing ones."""
+    """Return the observations as an array, and refuse missing ones and text."""
     array = np.ma.asanyarray(observed)
-    missing = np.ma.getmaskarray(array) | (np.isnan(array.filled(0)) if array.dtype.kind == "f" else False)
+    missing = np.ma.getmaskarray(array) | is_missing(np.ma.getdata(array))
     if np.any(missing):
         raise ValueError(
             f"{int(np.sum(missing))} observations of {name!r} are missing: leave out these observations and their rows "
             "of X; gp.marginals or gp.conditional predicts the process there"
         )
-    return np.asarray(array)
+    values = np.asarray(array)
+    if values.dtype.kind in "OU" and any(isinstance(value, str) for value in values.flat):
+        remedy = binary_recoding(values) if len(set(values.flat)) == 2 else recoding(values, 0)
+        raise ValueError(f"the observations {name!r} are text, such as {str(values.flat[0])!r}: {remedy}")
+    return values
 
 
 class _Start:
@@ -119,6 +124,8 @@ class _Start:
 
 def _check_kind(name: str, observed: np.ndarray, rv: TensorVariable, shape: tuple[int, ...]) -> None:
     """Refuse a wrong number of observations, and fractions for a distribution over integers."""
+    if observed.ndim > len(_needed(rv, shape)):
+        _check_shape(name, observed, rv, shape)
     if observed.ndim and observed.shape[-1] != shape[-1]:
         raise ValueError(
             f"there are {observed.shape[-1]} observations {name!r} for {shape[-1]} rows of X: give one for each row"
@@ -133,9 +140,17 @@ def _check_kind(name: str, observed: np.ndarray, rv: TensorVariable, shape: tupl
 
 def _check_shape(name: str, observed: np.ndarray, rv: TensorVariable, shape: tuple[int, ...]) -> None:
     """Refuse observations that would be repeated for several latent values."""
-    needed = shape[-1:] if isinstance(rv.owner.op, RobustMaxRV) else shape
+    needed = _needed(rv, shape)
     if observed.shape != needed:
-        raise ValueError(f"the observations {name!r} have the shape {observed.shape}: give an array of shape {needed}")
+        remedy = ", such as y.ravel()" if len(needed) == 1 and needed == (observed.size,) else ""
+        raise ValueError(
+            f"the observations {name!r} have the shape {observed.shape}: give an array of shape {needed}{remedy}"
+        )
+
+
+def _needed(rv: TensorVariable, shape: tuple[int, ...]) -> tuple[int, ...]:
+    """Return the shape of observations for latent values of a shape."""
+    return shape[-1:] if isinstance(rv.owner.op, RobustMaxRV) else shape
 
 
 def _check_factorization(name: str, mask: np.ndarray, logs: np.ndarray) -> None:

@@ -17,6 +17,7 @@ from pytensor.graph.basic import Variable
 from pytensor.tensor.variable import TensorVariable
 
 from pmgp.core.numerics.arrays import numbers
+from pmgp.interface.graphs.compilation import INTERPRETED
 from pmgp.interface.model.context import current_model
 from pmgp.interface.model.inducing_process import sampled_variables
 from pmgp.interface.model.latent_gaussian import ModelError
@@ -37,6 +38,7 @@ class Predicting:
 
     mean_func: Any
     _columns: int
+    _number: int
     _inducing: InducingInputs | None
     _inputs: Any
     _observations: dict[str, tuple[LatentLikelihood, list[TensorVariable]]]
@@ -234,7 +236,7 @@ class Predicting:
         RuntimeError
             If `observe` has not been called.
         ValueError
-            If the posterior lacks a variable.
+            If the posterior lacks a variable, or if there are fewer than two draws.
 
         Notes
         -----
@@ -254,6 +256,8 @@ class Predicting:
         prior = sum(cov_func(self._inputs, diag=True).mean() for cov_func in prepared.cov_funcs)
         left = prepared.marginals(self._inputs).variance.mean() * len(prepared.cov_funcs) / prior
         chosen = spaced_draws(idata, model, draws)
+        if len(chosen) < 2:
+            raise ValueError("the diagnosis compares draws, and there is only one: give two or more")
         unexplained, penalties = np.array(list(at_draws(chosen, model, [left, penalty]))).T
         hyperparameters = [rv.name for rv in sampled_variables(model) if rv is not prepared.v]
         values = {name: np.array([draw[name] for draw in chosen]) for name in hyperparameters}
@@ -350,7 +354,18 @@ class Predicting:
         if self._inducing is None:
             raise RuntimeError("the process has no values at any inputs yet: call prior first")
         check_columns(name, inputs, self._columns)
+        self._check_number(self._inducing)
         return self._inducing
+
+    def _check_number(self, inducing: InducingInputs) -> None:
+        """Refuse another number of inducing inputs than of whitened values; only their dimension can change both."""
+        Z, v = current_value(inducing.Z), inducing.v
+        assert Z is not None
+        if len(Z) != self._number and len(Z) != int(v.shape[-1].eval(mode=INTERPRETED)):
+            raise ValueError(
+                f"there are now {len(Z)} inducing inputs, but {v.name!r} has {self._number} values, as many as there "
+                "were when prior was called: build the model again with the new ones"
+            )
 
 
 def _same_number(name: str, parameters: Any, number: int) -> list[TensorVariable]:

@@ -79,7 +79,7 @@ class Sparse(Predicting):
     def __init__(self, *, mean_func: Any = None, cov_func: Any) -> None:
         self.mean_func = Zero() if mean_func is None else mean_func
         self.cov_func = cov_func
-        self._columns, self._inputs = 0, None
+        self._number, self._columns, self._inputs = 0, 0, None
         self._inducing: InducingInputs | None = None
         self._marginals: Marginals | None = None
         self._observations: dict[str, tuple[LatentLikelihood, list[TensorVariable]]] = {}
@@ -121,11 +121,11 @@ class Sparse(Predicting):
             raise ValueError(
                 f"the shape {kwargs['shape']} follows from Xu and n_outputs: leave it out, and give n_outputs"
             )
-        points, self._columns = check_inputs(X, Xu).shape
+        self._number, self._columns = check_inputs(X, Xu).shape
         self._inputs = table_of(X)
         cov_funcs = self._cov_funcs(n_outputs)
         if "dims" not in kwargs:
-            kwargs["shape"] = points if n_outputs == 1 else (n_outputs, points)
+            kwargs["shape"] = self._number if n_outputs == 1 else (n_outputs, self._number)
         v = pm.Normal(f"{name}{WHITENED}", 0.0, 1.0, **kwargs)
         if v.ndim != 1 + (n_outputs > 1):
             raise ValueError(
@@ -188,7 +188,7 @@ class Sparse(Predicting):
         Raises
         ------
         ValueError
-            If observations are missing, outside the support, or differ in number from the latent values; if an
+            If observations are missing, text, outside the support, or differ in number from the latent values; if an
             observation depends on several latent values; if `dist` uses variables of the model that are not among the
             parameters; if the observations are a `pymc.Minibatch` or ``total_size`` is given; for another `order`.
         TypeError
@@ -226,10 +226,11 @@ class Sparse(Predicting):
         Raises
         ------
         ValueError
-            As `observe` does.
+            As `observe` does, and for another number of inducing inputs than `prior` was given.
         """
         if not model.data_vars:
             return
+        self._prepared(self._inputs, "X")
         for name, (likelihood, [mean, _, *others]) in self._observations.items():
             value = model.rvs_to_values[model[name]]
             if (observed := current_value(value)) is not None:
