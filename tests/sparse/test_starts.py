@@ -2,10 +2,14 @@
 
 from __future__ import annotations
 
+from unittest.mock import Mock
+
 import numpy as np
 import pymc as pm
+import pytest
 
 import pmgp
+from pmgp.interface.sampling import inducing_starts
 from pmgp.interface.sampling.stored_run import Seed, StoredRun
 from tests.sparse.problems import X, sparse
 from tests.sparse.test_sites import classes
@@ -51,6 +55,19 @@ def test_the_start_of_an_interrupted_run_is_stored_with_it(tmp_path):
     for name in ("lengthscale", "variance", "f_rotated_"):
         np.testing.assert_array_equal(longer[name], whole[name])
         assert name in initvals[0]
+
+
+def test_a_run_that_is_interrupted_before_its_start_is_known_goes_on(tmp_path, monkeypatch):
+    model, _ = sparse(X[::3])
+    whole = short_run(model)
+    with monkeypatch.context() as patched:
+        patched.setattr(inducing_starts, "optimize_inducing", Mock(side_effect=KeyboardInterrupt))
+        with pytest.raises(KeyboardInterrupt):
+            short_run(model, out=tmp_path / "run")
+    settings = {"progressbar": False, "quiet": True, "compute_convergence_checks": False}
+    found = pmgp.resume(tmp_path / "run", model, **settings)["posterior"]
+    np.testing.assert_array_equal(found["f_rotated_"], whole["f_rotated_"])
+    assert StoredRun.load(tmp_path / "run").start()[1] is not None
 
 
 def test_a_run_of_classes_follows_the_gaussian_and_goes_on_with_it(tmp_path, monkeypatch):

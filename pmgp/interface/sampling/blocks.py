@@ -121,12 +121,17 @@ def replace(path: Folder, data: bytes, number: int) -> None:
     temporary.replace(path)
 
 
-def replace_text(path: Folder, text: str) -> None:
-    """Replace a text file at once, so that it always holds either the old text or the new one."""
+def replace_at_once(path: Folder, data: bytes) -> None:
+    """Replace a file at once and keep no other, so that it always holds either the old bytes or the new ones."""
     if isinstance(path, Address):
-        path.write_bytes(text.encode())
+        path.write_bytes(data)
         return
-    _written(path, text.encode()).replace(path)
+    _written(path, data).replace(path)
+
+
+def replace_text(path: Folder, text: str) -> None:
+    """Replace a text file at once."""
+    replace_at_once(path, text.encode())
 
 
 def _temporary(path: Path) -> Path:

@@ -188,18 +188,14 @@ def sample(
         MOST * int(draws) if max_draws is None else int(max_draws),
         Seed.from_random_seed(random_seed),
     )
-    initvals = options.pop("initvals", None)
-    if initvals is None:
-        found = fitted_gaussian(model, **_shown(options))
-        if found is not None:
-            initvals = found.initvals(settings.chains, settings.seed.separate_generator())
-            if recommendation is not None:
-                follow(made, found, model)
+    initvals, stored = options.pop("initvals", None), None
     if folder is not None:
         _check_seen(folder, settings, executor)
-        StoredRun.create(folder, settings, model, made, initvals)
-    run = Run(model, made, settings, initvals, options, folder, flush_every, executor, stall_limit)
+        stored = StoredRun.create(folder, settings, model, made, initvals)
     try:
+        if initvals is None:
+            initvals = _fitted(model, made, settings, options, stored, follows=step is None)
+        run = Run(model, made, settings, initvals, options, folder, flush_every, executor, stall_limit)
         return run.completed()
     except Exception as error:
         # PyMC may refuse an option, for instance: the same folder can be given again. An interrupted run can go on.
@@ -298,7 +294,33 @@ def resume(
     _check_seen(run.folder, settings, executor)
     # Workers of an executor do not end with a process that was killed, and would keep their chains.
     withdraw(run.folder)
+    if initvals is None and not any_chain(run.folder):
+        initvals = _fitted(model, made, settings, options, run, follows=step is None)
     return Run(model, made, settings, initvals, options, run.folder, flush_every, executor, stall_limit).completed()
+
+
+def _fitted(
+    model: pm.Model,
+    made: BlockedStep | CompoundStep,
+    settings: RunSettings,
+    options: dict[str, Any],
+    stored: StoredRun | None,
+    *,
+    follows: bool,
+) -> list[dict[str, Any]] | None:
+    """Return draws of the Gaussian that is fitted to a process on inducing inputs, and store them; None without one.
+
+    With `follows`, the step methods use the Gaussian.
+    """
+    found = fitted_gaussian(model, **_shown(options))
+    if found is None:
+        return None
+    if follows:
+        follow(made, found, model)
+    initvals = found.initvals(settings.chains, settings.seed.separate_generator())
+    if stored is not None:
+        stored.begin(made, initvals)
+    return initvals
 
 
 def _check_counts(**given: int | None) -> None:

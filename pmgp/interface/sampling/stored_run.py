@@ -97,10 +97,14 @@ class StoredRun:
         folder.mkdir(parents=True, exist_ok=True)
         if isinstance(folder, Address):
             folder.check_creates_once()
-        blocks.replace(folder / START, to_bytes((step.sampling_state, initvals)), 0)
         run = cls(folder, settings, fingerprint.of_model(model), fingerprint.of_steps(step), versions())
+        run.begin(step, initvals)
         run._write()
         return run
+
+    def begin(self, step: Any, initvals: Any) -> None:
+        """Store the state of the step methods and the initial values, in place of those that there were."""
+        blocks.replace_at_once(self.folder / START, blocks.framed(to_bytes((step.sampling_state, initvals)), 0))
 
     @classmethod
     def load(cls, folder: Folder) -> StoredRun:
