@@ -306,6 +306,18 @@ def test_an_impossible_likelihood_has_no_evidence():
 
 
 @both_approximations
+def test_a_covariance_that_rounding_makes_indefinite_gives_no_evidence(name):
+    """It was 2e12 for three classes with deviations of a million."""
+    x = np.linspace(0.0, 3.0, 20)
+    unit, jitter = np.exp(-0.5 * np.square(x[:, None] - x)), 1e-6 * np.eye(20)
+    likelihood = MultinomialLogit(np.arange(20) % 3)
+    for deviation in (1e5, 1e6, 1e7, 1e8):
+        prior = BlockPrior([DensePrior(np.zeros(20), np.asfortranarray(deviation**2 * unit + jitter))] * 3)
+        q = {"laplace": Laplace(), "ep": ExpectationPropagation()}[name].fit(prior, likelihood)
+        assert q is None or not q.resolved or q.log_evidence < 0.0
+
+
+@both_approximations
 def test_a_covariance_that_is_no_number_gives_none(name):
     prior, likelihood = classification(5, 3)
     broken = DensePrior(np.zeros(5), np.full((5, 5), np.nan, order="F"))

@@ -8,7 +8,7 @@ import numpy as np
 import pymc as pm
 import pytest
 from scipy.special import logsumexp
-from scipy.stats import norm, qmc
+from scipy.stats import halfnorm, norm, qmc
 
 import pmgp
 from pmgp.core.approximations import ExpectationPropagation
@@ -122,7 +122,7 @@ def test_three_processes_have_the_estimate_of_importance_sampling():
     assert abs(several[0].mean() - several[1].mean()) < 4.0 * error < 0.1 * several[0].mean()
 
 
-def kept_after(estimator, number=2500):
+def kept_after(estimator, number=2000):
     """Draws of f and g after the estimate has been renewed given exact ones."""
     q, likelihood = problem(heteroscedastic)
     rng = np.random.default_rng(4)
@@ -148,17 +148,19 @@ def test_slices_of_the_likelihood_alone_are_rejected(monkeypatch):
     assert farthest(kept_after(RaoBlackwellSampling(1, slices=3))) > 8.0
 
 
-def test_the_chain_has_the_posterior():
-    grid = np.linspace(-3.5, 1.5, 41)
-    logs = np.array([Truth(scale).log_evidence for scale in np.exp(grid)]) + norm.logpdf(np.exp(grid)) + grid
+def test_the_chain_has_the_posterior_and_its_evidence_is_that_of_the_integral():
+    grid = np.linspace(-7.0, 1.6, 44)
+    logs = np.array([Truth(scale).log_evidence for scale in np.exp(grid)]) + halfnorm.logpdf(np.exp(grid)) + grid
     weights = np.exp(logs - logs.max())
     mean = np.average(np.exp(grid), weights=weights)
     deviation = np.sqrt(np.average(np.square(np.exp(grid) - mean), weights=weights))
     model = model_of(heteroscedastic)
-    idata = pmgp.sample(model, draws=1000, tune=400, chains=2, cores=1, random_seed=5, progressbar=False, quiet=True)
+    idata = pmgp.sample(model, draws=700, tune=300, chains=2, cores=1, random_seed=5, progressbar=False, quiet=True)
     scale = idata["posterior"]["scale"].to_numpy()
     assert abs(scale.mean() - mean) < 0.2 * deviation
     assert scale.std() == pytest.approx(deviation, rel=0.2)
+    found = pmgp.evidence(idata, model=model, draws=200, random_seed=6, progressbar=False)
+    assert abs(found.log_evidence - logsumexp(logs) - np.log(grid[1] - grid[0])) < 4.0 * found.standard_error < 0.2
 
 
 @pytest.mark.parametrize(

@@ -27,6 +27,8 @@ from pmgp.core.numerics.compiled.outcomes import INDEFINITE
 MAX_HALVINGS = 20
 # A caller who allows fewer iterations wants the iterate that they reach. After this many, Newton's method is lost.
 PATIENCE = 20
+# A negative square that is no rounding error of zero.
+ROUNDED = 1e-3
 # Nats by which q may still move where expectation propagation replaces a spike.
 NEAR = 0.05
 # The mean square of the last change of f may be larger in deviations of the sites than in units of f by this factor. It
@@ -43,8 +45,9 @@ class Iterate(NamedTuple):
 
     @classmethod
     def at(cls, likelihood: Likelihood, m: np.ndarray, f: np.ndarray, a: np.ndarray) -> Iterate:
-        """Return the iterate with its objective."""
-        return cls(f, a, float(likelihood.log_likelihood(f)) - 0.5 * float(a @ (f - m)))
+        """Return the iterate with its objective, minus infinity if rounding has made (f - m)' K^-1 (f - m) negative."""
+        square = float(a @ (f - m))
+        return cls(f, a, float(likelihood.log_likelihood(f)) - 0.5 * square if square > -ROUNDED else -np.inf)
 
 
 @dataclass(frozen=True)

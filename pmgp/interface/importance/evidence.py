@@ -24,7 +24,7 @@ from pmgp.interface.importance.proper_prior import refuse_improper
 from pmgp.interface.importance.theta_draws import theta_draws
 from pmgp.interface.importance.trust import Trust, trust_in
 from pmgp.interface.model.context import current_model
-from pmgp.interface.model.latent_variable import find_together
+from pmgp.interface.model.latent_variable import find_latents
 from pmgp.interface.model.missing import hyperparameters
 from pmgp.interface.model.posterior import posterior_of
 from pmgp.interface.steps.shared import share_for_evidence
@@ -153,7 +153,7 @@ def evidence(
             f"draws must be an integer of at least 100 (got {draws}); fewer give no reliable standard error"
         )
     model = current_model(model)
-    latents = find_together(model, latent)
+    latents = find_latents(model, latent)
     refuse_improper(model, latents)
     posterior = posterior_of(idata, hyperparameters(model, latents), model, weights=True)
     parts = share_for_evidence(model, latents, latent, compile_kwargs)
