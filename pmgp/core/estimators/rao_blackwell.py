@@ -3,7 +3,8 @@
 With a process for the mean of a normal observation and one for the logarithm of its scale, p(y|g) is a normal density
 for each draw g of the log-scale: f is integrated out by regression. The weights p(y|g) p(g) / q(g) vary far less than
 those of draws of (f, g), whose spread f follows the scale (Rao-Blackwell). Given a g that is picked by weight, f is
-drawn from p(f|g, y).
+drawn from p(f|g, y). Where f can pass through observations, g is as uncertain as in the prior, and far from q: every
+eighth draw is from the prior, and q(g) is the mixture.
 
 A term that is quadratic in f_i is peak - w (f_i - location)^2 / 2, where three values of the term give its three
 numbers. The sites of q are of this form too, so the same integral gives q(g) / p(g).
@@ -15,6 +16,7 @@ from dataclasses import dataclass
 from typing import Any, ClassVar, NamedTuple
 
 import numpy as np
+from scipy.special import expit
 
 from pmgp.core.estimators.importance import WeightedParticles, check_draws, log_mean_exp, number_of_draws
 from pmgp.core.gaussians import BlockApproximation
@@ -27,6 +29,10 @@ from pmgp.core.numerics.block_matrices import stacked
 # Third difference of a quadratic term relative to its values. Smallest precision of a term, in units of the steps of
 # its second difference; below it is a rounding error.
 ROUNDING, FAINT = 1e-9, 1e-12
+# One of so many draws is from the prior.
+WIDE = 8
+# How often the maximum of a term is computed anew, and the smallest width of a term relative to where its maximum is.
+RENEWALS, RESOLUTION = 2, 1e-13
 # Evaluations of a slice before it stays where it is.
 MOST_ANGLES = 100
 
@@ -84,16 +90,13 @@ class RaoBlackwellSampling:
         check_draws(self.draws, self.antithetic)
         check_whole(0, slices=self.slices, vector=self.vector)
 
-    def _paired(self, draws: int) -> bool:
-        return self.antithetic and draws > 1
-
     def estimate(
         self, rng: np.random.Generator, approximation: Any, likelihood: Likelihood, draws: int | None = None
     ) -> IntegratedParticles:
-        """Return an estimate from draws of q; `draws` is used if the own number is "auto"."""
+        """Return an estimate from draws of q and of the prior; `draws` is used if the own number is "auto"."""
         number = number_of_draws(self.draws if draws is None else draws)
-        size = number // 2 if self._paired(number) else number
-        return self._weighed(approximation, likelihood, approximation.sample_deviations(rng, size), number)
+        integrated = _Integrated.of(approximation, likelihood, self.vector)
+        return self._weighed(integrated, approximation, self._drawn(rng, approximation, number))
 
     def estimate_given(
         self,
@@ -105,24 +108,55 @@ class RaoBlackwellSampling:
     ) -> IntegratedParticles:
         """Return an estimate in which the other vectors of one particle are kept, with their mirror image.
 
-        See `ImportanceSampling.estimate_given`.
+        See `ImportanceSampling.estimate_given`. The particle takes the place of a draw of q or of the prior, with the
+        probability that it is one.
         """
         number = number_of_draws(self.draws if draws is None else draws)
         integrated = _Integrated.of(approximation, likelihood, self.vector)
         kept = retained - approximation.mean
         for direction in approximation.sample_deviations(rng, self.slices):
             kept = integrated.sliced(rng, approximation, kept, direction)
-        fresh = approximation.sample_deviations(rng, (number // 2 if self._paired(number) else number) - 1)
-        return self._weighed(approximation, likelihood, np.concatenate([kept[None, :], fresh]), number)
+        drawn, moved = self._drawn(rng, approximation, number), approximation.mean + kept
+        drawn.keep(integrated.place(rng, approximation, moved, drawn.wide), moved)
+        return self._weighed(integrated, approximation, drawn)
 
-    def _weighed(
-        self, q: BlockApproximation, likelihood: Likelihood, deviations: np.ndarray, number: int
-    ) -> IntegratedParticles:
-        mirrored = -deviations if self._paired(number) else deviations[:0]
-        f = q.mean + np.concatenate([deviations, mirrored])
-        integrated = _Integrated.of(q, likelihood, self.vector)
-        logs = integrated.log_weights(f, q)
+    def _drawn(self, rng: np.random.Generator, q: BlockApproximation, number: int) -> _Drawn:
+        paired = self.antithetic and number > 1
+        size = number // 2 if paired else number
+        wide = np.arange(size) % WIDE == WIDE - 1
+        deviations = np.empty((size, len(q.mean)))
+        deviations[~wide] = q.sample_deviations(rng, int((~wide).sum()))
+        deviations[wide] = q.prior.sample_deviations(rng, int(wide.sum()))
+        return _Drawn(wide, np.where(wide[:, None], q.prior.mean, q.mean), deviations, paired)
+
+    def _weighed(self, integrated: _Integrated, q: BlockApproximation, drawn: _Drawn) -> IntegratedParticles:
+        f = drawn.particles
+        logs = integrated.log_weights(f, q, float(drawn.wide.mean()))
         return IntegratedParticles(WeightedParticles(float(log_mean_exp(logs)), f, logs), integrated)
+
+
+class _Drawn(NamedTuple):
+    """Draws of all vectors, most from q and every eighth from the prior, which bounds the weights.
+
+    - `wide` (k,): whether a draw is from the prior
+    - `center`, `deviation` (k, C n): the mean of the distribution that a draw is from, and its deviation
+    - `paired`: whether each draw has a mirror image
+    """
+
+    wide: np.ndarray
+    center: np.ndarray
+    deviation: np.ndarray
+    paired: bool
+
+    def keep(self, place: int, f: np.ndarray) -> None:
+        """Put a particle in the place of a draw: (C n,)."""
+        self.deviation[place] = f - self.center[place]
+
+    @property
+    def particles(self) -> np.ndarray:
+        """The draws, followed by their mirror images: (k, C n) or (2 k, C n)."""
+        f = self.center + self.deviation
+        return np.concatenate([f, self.center - self.deviation]) if self.paired else f
 
 
 @dataclass(frozen=True, eq=False)
@@ -191,12 +225,25 @@ class _Integrated(NamedTuple):
         width = 1.0 / np.sqrt(q.precision.blocks[:, vector, vector])
         return cls(prior, prior.covariance, likelihood, slice(vector * n, (vector + 1) * n), width)
 
-    def log_weights(self, f: np.ndarray, q: BlockApproximation) -> np.ndarray:
-        """Return log p(y|g) p(g) / q(g) for the other vectors of each row: (k, C n) to (k,)."""
+    def log_weights(self, f: np.ndarray, q: BlockApproximation, share: float = 0.0) -> np.ndarray:
+        """Return log p(y|g) p(g) / q(g) for the other vectors of each row: (k, C n) to (k,).
+
+        `share`: that of the prior in a mixture with q, which is in the place of q(g).
+        """
         # Far from q, terms may overflow; such weights are zero.
         with np.errstate(all="ignore"):
-            logs = self.log_likelihood(f) - self.log_sites(f, q)
+            ratio = self.log_sites(f, q)
+            mixed = np.logaddexp(np.log1p(-share) + ratio, np.log(share)) if share > 0.0 else ratio
+            logs = self.log_likelihood(f) - mixed
         return np.where(np.isfinite(logs), logs, -np.inf)
+
+    def place(self, rng: np.random.Generator, q: BlockApproximation, f: np.ndarray, wide: np.ndarray) -> int:
+        """Return the first place of draws of the kind that a particle is of, given its densities: (C n,)."""
+        share = wide.mean()
+        if share == 0.0:
+            return 0
+        odds = np.log1p(-share) - np.log(share) + self.log_sites(f[None, :], q)[0]
+        return int(np.argmax(wide == (rng.random() < expit(-odds))))
 
     def sliced(
         self, rng: np.random.Generator, q: BlockApproximation, deviation: np.ndarray, direction: np.ndarray
@@ -242,14 +289,28 @@ class _Integrated(NamedTuple):
         return np.array([site.log_integral(self.prior, factor) for site in sites]) + rest - q.log_normalizer
 
     def quadratic(self, f: np.ndarray) -> _Quadratic:
-        """Return the terms as functions of the vector: (k, C n) to (k, n) arrays."""
+        """Return the terms as functions of the vector: (k, C n) to (k, n) arrays.
+
+        Far from its maximum, a sharp term is so low that the value at the maximum does not survive rounding. So that is
+        computed anew from points about the maximum.
+        """
+        at, slope, curvature = self._differences(f, f[:, self.block], self.width)
+        precision = np.maximum(curvature, FAINT / np.square(self.width))
+        location = f[:, self.block] + slope / precision
+        for _ in range(RENEWALS):
+            at, slope, _ = self._differences(f, location, 1.0 / np.sqrt(precision))
+            location = location + slope / precision
+        # The value at the maximum is unknown where double precision has no number near enough to it.
+        precision = np.where(1.0 / np.sqrt(precision) > RESOLUTION * np.abs(location), precision, np.nan)
+        return _Quadratic(at + 0.5 * slope * slope / precision, precision, location)
+
+    def _differences(self, f: np.ndarray, where: np.ndarray, width: np.ndarray) -> tuple[np.ndarray, ...]:
+        """Return the terms, their slopes and minus their curvatures at places of the vector: (k, n) arrays."""
         rows = np.stack([f, f, f])
-        rows[1][:, self.block] += self.width
-        rows[2][:, self.block] -= self.width
+        for row, moved in zip(rows, (where, where + width, where - width), strict=True):
+            row[:, self.block] = moved
         at, above, below = self.likelihood.log_density(rows.reshape(3 * len(f), -1)).reshape(3, len(f), -1)
-        precision = np.maximum(2.0 * at - above - below, FAINT) / np.square(self.width)
-        slope = (above - below) / (2.0 * self.width)
-        return _Quadratic(at + 0.5 * slope * slope / precision, precision, f[:, self.block] + slope / precision)
+        return at, (above - below) / (2.0 * width), (2.0 * at - above - below) / np.square(width)
 
     def completed(self, rng: np.random.Generator, particle: np.ndarray) -> np.ndarray:
         """Return a particle with a draw of the vector given the others: u + K W^1/2 B^-1 (W^1/2 (location - u) - e)."""

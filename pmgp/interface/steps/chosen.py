@@ -94,11 +94,16 @@ def _integrating(model: LatentGaussianModel) -> RaoBlackwellSampling | None:
 
 
 def _is_normal(model: LatentGaussianModel, vector: int) -> bool:
-    likelihood, several = model.likelihood(model.initial_theta), model.latent_vector.number
+    """Return whether a process is normal given the others and the data, at the initial theta and around it.
+
+    A skew normal density, for example, is normal where its skewness is zero, as it may be at first.
+    """
+    several = model.latent_vector.number
     if several < 2 or model.terms is None or not model.terms.separate or not 0 <= vector < several:
         return False
     mean, variance = model.initial_moments
-    return is_normal_given_others(likelihood, mean, np.sqrt(variance), several, vector)
+    moments = mean, np.sqrt(variance), several, vector
+    return all(is_normal_given_others(model.likelihood(theta), *moments) for theta, _, _ in model.checks.probes)
 
 
 def _along(model: LatentGaussianModel) -> Estimator:
