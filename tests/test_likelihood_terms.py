@@ -49,6 +49,18 @@ def test_each_term_is_added_to_its_latent_value(n, rng):
     assert_allclose(terms.sites(f, THETA), expected, rtol=1e-13)
 
 
+def test_one_impossible_value_that_makes_all_terms_impossible_couples_none():
+    """PyMC checks the parameters of a distribution together."""
+
+    def evaluate(rows, theta):
+        return [np.where((rows < 2.0).all(axis=1, keepdims=True), -np.square(rows + 1.0), -np.inf)]
+
+    terms = LikelihoodTerms(["y"], evaluate)
+    terms.locate([(THETA, np.zeros(8), np.full(8, move)) for move in (3.0, 0.5)])
+    assert terms.separate
+    assert list(terms.index) == list(range(8))
+
+
 def test_terms_in_their_order_are_passed_on_as_they_are(rng):
     values = rng.normal(size=(3, N))
     terms = located(lambda rows: np.square(rows), N)

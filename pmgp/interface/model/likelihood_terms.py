@@ -129,8 +129,13 @@ class LikelihoodTerms:
 
 
 def moved(values: np.ndarray) -> np.ndarray:
-    """Return where rows differ from the first one: (1 + rows, terms) to (rows, terms)."""
-    return ~np.isclose(values[1:], values[0], rtol=SAME, atol=SAME, equal_nan=True)
+    """Return where rows differ from the first one: (1 + rows, terms) to (rows, terms).
+
+    Rows without a finite term say nothing: PyMC checks parameters of a distribution together, so that one impossible
+    value makes all terms impossible.
+    """
+    known = np.isfinite(values).any(axis=1, keepdims=True)
+    return known[0] & known[1:] & ~np.isclose(values[1:], values[0], rtol=SAME, atol=SAME, equal_nan=True)
 
 
 def binary_masks(n: int) -> np.ndarray:
