@@ -156,7 +156,7 @@ def refused(model, **arguments):
     [
         ({"backend": "torch"}, "unknown backend 'torch'; known are jax, numpy"),
         ({"backend": JaxMatrices("tpu")}, "here. Install JAX for that device"),
-        ({"backend": JaxMatrices("cpu:7")}, "device='cpu:7'"),
+        ({"backend": JaxMatrices("cpu:99")}, "device='cpu:99'"),
         ({"backend": "jax", "estimator": "annealed"}, 'AnnealedImportanceSampling use backend="numpy"'),
         ({"backend": "jax", "estimator": "orthant"}, 'OrthantSampling use backend="numpy"'),
         ({"backend": "jax", "estimator": "sequential"}, 'SequentialSampling use backend="numpy"'),

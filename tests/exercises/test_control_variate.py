@@ -116,9 +116,8 @@ class ParticlesAlone(controlled.Controlled):
         return self.particles[rng.choice(len(self.values), p=self.values / self.values.sum())]
 
 
-@pytest.mark.parametrize("draws", [2, 6])
-def test_conditional_estimates_leave_the_posterior_invariant(draws):
-    assert confirmed(lambda seed: errors(chain(controlled.ControlVariate(draws), seed=seed)), 4.0) < 4.0
+def test_conditional_estimates_leave_the_posterior_invariant():
+    assert confirmed(lambda seed: errors(chain(controlled.ControlVariate(6), seed=seed)), 4.0) < 4.0
 
 
 def test_retaining_always_does_not():

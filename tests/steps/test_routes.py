@@ -113,7 +113,7 @@ def approximate():
     """Draws under Laplace's evidence, which is far off for labels."""
     with pmgp.marginal.approximate(ten_inputs(whitened=False), approximation="laplace"), warnings.catch_warnings():
         warnings.simplefilter("ignore", UserWarning)
-        return pm.sample(1600, tune=300, nuts_sampler="pymc", random_seed=7, **QUIET)
+        return pm.sample(900, tune=250, nuts_sampler="pymc", random_seed=7, **QUIET)
 
 
 def test_a_corrected_marginal_model_agrees_with_them(trajectories, approximate):
