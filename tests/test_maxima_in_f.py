@@ -6,6 +6,7 @@ import warnings
 
 import numpy as np
 import pymc as pm
+import pytensor.tensor as pt
 import pytest
 
 import pmgp
@@ -54,6 +55,15 @@ def test_the_second_of_two_processes_is_looked_at():
         pm.Normal("y", model["f"] + pm.math.sin(2.0 * g), 0.2, observed=REALS)
     parts = take_apart(model, compile_kwargs={"mode": INTERPRETED})
     assert "several maxima as a function of" in several_maxima(parts)
+
+
+def test_an_angle_of_two_processes_has_one():
+    """Which is what the warning advises; its density tends to constants far from the observation."""
+    with model_of(lambda f: None) as model:
+        gp = pm.gp.Latent(cov_func=model["scale"] ** 2 * pm.gp.cov.ExpQuad(1, ls=1.0))
+        cosine = gp.prior("cosine", X, reparameterize=False)
+        pm.VonMises("y", pt.arctan2(model["f"], cosine), 10.0, observed=REALS)
+    assert several_maxima(take_apart(model, compile_kwargs={"mode": INTERPRETED})) is None
 
 
 def test_a_user_is_warned():

@@ -75,7 +75,8 @@ def log_likelihood(
         initial values. Leave it out if the model has no hyper-parameters: log p(y|theta) is then log p(y).
     estimator : Estimator or str
         ``"importance"``, ``"annealed"``, ``"orthant"`` (with a probit link only), ``"sequential"`` or ``"none"``, or an
-        object of :mod:`pmgp.estimators`. ``"auto"`` means importance sampling, or ``"sequential"`` for a time series.
+        object of :mod:`pmgp.estimators`. ``"auto"`` means importance sampling, ``"sequential"`` for a time series, or
+        ``"rao-blackwell"`` if one of several processes is normal given the others and the data.
         The default number of draws is 64. ``"none"`` returns the approximation's own evidence at its fixed point;
         `standard_error` does not include its error.
     approximation : Laplace, ExpectationPropagation, "auto", "laplace" or "ep"

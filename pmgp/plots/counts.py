@@ -22,7 +22,7 @@ MOST_DIGITS = 4
 
 
 class CountDistributions(Protocol):
-    """What the plot needs of the predictive distributions of m counts."""
+    """The quantities of m predictive distributions that the plot shows."""
 
     @property
     def mean(self) -> NDArray[np.float64]:

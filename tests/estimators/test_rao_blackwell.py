@@ -12,7 +12,8 @@ from scipy.stats import halfnorm, norm, qmc
 
 import pmgp
 from pmgp.core.approximations import ExpectationPropagation
-from pmgp.core.estimators import ImportanceSampling, RaoBlackwellSampling, rao_blackwell
+from pmgp.core.estimators import ImportanceSampling, RaoBlackwellSampling
+from pmgp.core.estimators.integrated_vector import IntegratedVector
 from pmgp.interface.graphs.compilation import INTERPRETED
 from pmgp.interface.model.taking_apart import take_apart
 from pmgp.interface.steps.chosen import named_estimator
@@ -88,13 +89,13 @@ def test_estimates_are_unbiased(observe, draws):
 
 
 def test_weights_without_the_sites_of_the_others_are_rejected(monkeypatch):
-    right = rao_blackwell._Integrated.log_sites
+    right = IntegratedVector.log_sites
 
-    def without(self, f, q):
-        others = np.delete(f.reshape(len(f), 2, 4), self.block.start // 4, axis=1)[:, 0]
-        return right(self, f, q) - others @ np.delete(q.linear.reshape(2, 4), self.block.start // 4, axis=0)[0]
+    def without(self, f):
+        others = np.delete(f.reshape(len(f), 2, 4), self.vector, axis=1)[:, 0]
+        return right(self, f) - others @ np.delete(self.q.linear.reshape(2, 4), self.vector, axis=0)[0]
 
-    monkeypatch.setattr(rao_blackwell._Integrated, "log_sites", without)
+    monkeypatch.setattr(IntegratedVector, "log_sites", without)
     q, likelihood = problem(heteroscedastic)
     rng = np.random.default_rng(1)
     logs = np.array([RaoBlackwellSampling(8).estimate(rng, q, likelihood).log_evidence for _ in range(600)])
@@ -147,12 +148,12 @@ def test_renewed_estimates_keep_the_posterior(estimator, scale):
 
 
 def test_particles_that_are_always_taken_for_draws_of_the_prior_are_rejected(monkeypatch):
-    monkeypatch.setattr(rao_blackwell._Integrated, "place", lambda *_: rao_blackwell.WIDE - 1)
+    monkeypatch.setattr(IntegratedVector, "is_of_prior", lambda *_: True)
     assert farthest(kept_after(RaoBlackwellSampling(16, slices=0), 2.5), 2.5) > 8.0
 
 
 def test_slices_of_the_likelihood_alone_are_rejected(monkeypatch):
-    monkeypatch.setattr(rao_blackwell._Integrated, "log_weights", lambda self, f, q, share=0.0: self.log_likelihood(f))
+    monkeypatch.setattr(IntegratedVector, "log_weights", lambda self, f, share=0.0: self.log_likelihood(f))
     assert farthest(kept_after(RaoBlackwellSampling(1, slices=2), number=2000)) > 8.0
 
 

@@ -71,7 +71,8 @@ class ExpectationPropagation:
         likelihood : Likelihood
             A likelihood with one latent value a term, or a `BlockLikelihood`.
         start : array, optional
-            Sites as :meth:`start_from` describes them; Laplace's if they are not given or turn out to be poor.
+            Sites as :meth:`start_from` describes them. If they are not given or turn out to be poor, Laplace's are, or,
+            with several processes, those that sweeps from the prior reach.
 
         Returns
         -------

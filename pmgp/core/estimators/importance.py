@@ -10,7 +10,7 @@ from __future__ import annotations
 from dataclasses import dataclass
 from functools import cached_property
 from math import isfinite
-from typing import Any, ClassVar
+from typing import Any, ClassVar, Protocol
 
 import numpy as np
 
@@ -69,6 +69,43 @@ class WeightedParticles:
     def choose(self, rng: np.random.Generator) -> np.ndarray:
         """Return a particle picked with probability proportional to its weight: an (n,) array."""
         return self.particles[compiled("renewal.picked")(self.normalized_weights, rng.random())]
+
+
+class Completion(Protocol):
+    """The distribution of f given a particle of other variables."""
+
+    def draw(self, rng: np.random.Generator, particle: np.ndarray) -> np.ndarray:
+        """Return a draw of f: (n,)."""
+
+
+@dataclass(frozen=True, eq=False)
+class CompletedParticles:
+    """An unbiased estimate of p(y|theta) with particles of other variables, given which f can be drawn exactly.
+
+    `weighted`: these particles; `given`: the distribution of f given one of them.
+    """
+
+    weighted: WeightedParticles
+    given: Completion
+
+    @property
+    def log_evidence(self) -> float:
+        """The log of the estimate."""
+        return self.weighted.log_evidence
+
+    @property
+    def log_weights(self) -> np.ndarray:
+        """The logarithms of the weights: (draws,)."""
+        return self.weighted.log_weights
+
+    @property
+    def effective_size(self) -> float:
+        """The effective number of draws, between 1 and their number; 0 if all weights vanish."""
+        return self.weighted.effective_size
+
+    def choose(self, rng: np.random.Generator) -> np.ndarray:
+        """Return a draw of f given a particle that is picked with probability proportional to its weight: (n,)."""
+        return self.given.draw(rng, self.weighted.choose(rng))
 
 
 @dataclass(frozen=True)

@@ -19,7 +19,13 @@ import numpy as np
 
 from pmgp.core.approximations.moment_matching import Cavities, cavities
 from pmgp.core.estimators.base import Size
-from pmgp.core.estimators.importance import WeightedParticles, check_draws, log_mean_exp, number_of_draws
+from pmgp.core.estimators.importance import (
+    CompletedParticles,
+    WeightedParticles,
+    check_draws,
+    log_mean_exp,
+    number_of_draws,
+)
 from pmgp.core.estimators.work import ORTHANT_CALL, ORTHANT_PREPARATION, ORTHANT_STEP, ORTHANT_VARIABLE
 from pmgp.core.gaussians import Posterior, Prior
 from pmgp.core.likelihoods.base import Likelihood, NoisyLimits, Thresholded
@@ -106,7 +112,7 @@ class OrthantSampling:
 
     def estimate(
         self, rng: np.random.Generator, approximation: Posterior, likelihood: Likelihood, draws: int | None = None
-    ) -> NoisyParticles:
+    ) -> CompletedParticles:
         """Return an estimate from drawn paths.
 
         Parameters
@@ -137,7 +143,7 @@ class OrthantSampling:
         likelihood: Likelihood,
         retained: np.ndarray,
         draws: int | None = None,
-    ) -> NoisyParticles:
+    ) -> CompletedParticles:
         """Return an estimate with one path drawn from p(v|f, y) for the f that is kept, and the others redrawn.
 
         If `retained` is from p(f|theta, y), that path is from p(v|theta, y), and the result is a draw from the extended
@@ -159,36 +165,6 @@ class OrthantSampling:
 
     def _paired(self, draws: int) -> bool:
         return self.antithetic and draws > 1
-
-
-@dataclass(frozen=True, eq=False)
-class NoisyParticles:
-    """An unbiased estimate of p(y|theta) with the particles of v from which it was made.
-
-    `weighted`: values of v, which is f plus noise; `given`: the distribution of f given one of them.
-    """
-
-    weighted: WeightedParticles
-    given: LatentGivenNoisy
-
-    @property
-    def log_evidence(self) -> float:
-        """The log of the estimate."""
-        return self.weighted.log_evidence
-
-    @property
-    def log_weights(self) -> np.ndarray:
-        """The logarithms of the weights: (draws,)."""
-        return self.weighted.log_weights
-
-    @property
-    def effective_size(self) -> float:
-        """The effective number of draws, between 1 and their number; 0 if all weights vanish."""
-        return self.weighted.effective_size
-
-    def choose(self, rng: np.random.Generator) -> np.ndarray:
-        """Return a draw of f given a v that is picked with probability proportional to its weight: an (n,) array."""
-        return self.given.draw(rng, self.weighted.choose(rng))
 
 
 class LatentGivenNoisy(NamedTuple):
@@ -233,10 +209,10 @@ class _Prepared(NamedTuple):
         drawn = _drawn(method, problem, q, limits, cavity)
         return cls(limits, LatentGivenNoisy(q.prior, limits.noise, order, factor), drawn)
 
-    def weighed(self, paths: Paths) -> NoisyParticles:
+    def weighed(self, paths: Paths) -> CompletedParticles:
         v = self.given.prior.mean + self.recursion.problem.original(paths.values)
         weighted = WeightedParticles(float(log_mean_exp(paths.log_weights)), v, paths.log_weights)
-        return NoisyParticles(weighted, self.given)
+        return CompletedParticles(weighted, self.given)
 
     def path_of(self, rng: np.random.Generator, f: np.ndarray) -> np.ndarray:
         """Return a draw of v given f and y, in the order of the recursion and less its mean: (n, 1)."""

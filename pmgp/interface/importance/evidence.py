@@ -91,14 +91,15 @@ def evidence(
     draws : int
         Number of theta drawn from the proposal, at least 100. The standard error falls with its square root.
     estimator : Estimator, "auto", "importance", "annealed", "orthant", "sequential" or "none"
-        ``"orthant"`` needs labels with a probit link. ``"auto"`` is importance sampling, or ``"sequential"`` for a time
-        series. By default there are 256 importance samples of f. With ``"none"`` the approximation's p(y|theta) is
+        ``"orthant"`` needs labels with a probit link. ``"auto"`` is importance sampling, ``"sequential"`` for a time
+        series, or ``"rao-blackwell"`` if one of several processes is normal given the others and the data. By default
+        there are 256 importance samples of f. With ``"none"`` the approximation's p(y|theta) is
         integrated, and `standard_error` does not include its error.
     approximation : Laplace, ExpectationPropagation, "auto", "laplace" or "ep"
         ``"auto"`` is expectation propagation, or Laplace's method where the terms of the likelihood are not known one
         by one.
-    latent : variable or str, optional
-        The variable f, if the model has several multivariate normal variables.
+    latent : variable or str, or a sequence of them, optional
+        The variables f, if other multivariate normal variables are hyper-parameters.
     random_seed : int or numpy.random.Generator, optional
         The same seed gives the same estimate.
     compile_kwargs : dict, optional

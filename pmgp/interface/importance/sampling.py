@@ -89,7 +89,8 @@ def importance(
         ones each time.
     estimator : Estimator, "auto", "importance", "annealed", "orthant" or "sequential"
         Estimates p(y|theta) if there is an f. ``"orthant"`` needs labels with a probit link. ``"auto"`` is importance
-        sampling, or ``"sequential"`` for a time series. By default there are 256 importance samples.
+        sampling, ``"sequential"`` for a time series, or ``"rao-blackwell"`` if one of several processes is normal given
+        the others and the data. By default there are 256 importance samples.
     approximation : "auto", "ep", "laplace", ExpectationPropagation or Laplace
         Source of the importance samples of f, and of the evidence that is maximized. ``"auto"`` is expectation
         propagation, or Laplace's method where the terms of the likelihood are not known one by one.

@@ -14,7 +14,8 @@ import numpy as np
 POSITIONS = np.linspace(-3.5, 3.5, 57)
 # A maximum counts if it is so many nats above the lowest value between it and a higher one, and has this share of the
 # higher one's height above that value. Narrow maxima fall between the positions, so that their heights are uncertain.
-DEPTH, SHARE = 1.5, 0.5
+# Behind it the function must fall by a share of what it rose by: one that tends to a constant has no mode there.
+DEPTH, SHARE, FALL = 1.5, 0.5, 0.1
 # The largest number of observations that are looked at, evenly spaced.
 MOST = 2000
 
@@ -52,7 +53,8 @@ def _beside_highest(values: np.ndarray) -> np.ndarray:
     # Where a function is minus infinity in between, it has no depth.
     with np.errstate(invalid="ignore"):
         rise, height = values - lowest, values.max(axis=0) - lowest
-        return np.any(behind & (rise > DEPTH) & (rise > SHARE * height), axis=0)
+        falls = values - np.minimum.accumulate(values[::-1], axis=0)[::-1] > FALL * rise
+        return np.any(behind & falls & (rise > DEPTH) & (rise > SHARE * height), axis=0)
 
 
 def _in_words(name: str, term: int, latent: str) -> str:

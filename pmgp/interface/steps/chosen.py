@@ -18,7 +18,7 @@ from pmgp.core.estimators import (
     SequentialSampling,
 )
 from pmgp.core.estimators.base import Demanding, Priced
-from pmgp.core.estimators.rao_blackwell import is_normal_given_others
+from pmgp.core.estimators.integrated_vector import is_normal_given_others
 from pmgp.core.likelihoods.base import Divisible
 from pmgp.core.markov import PathSampling
 from pmgp.core.registry import resolve
@@ -49,8 +49,6 @@ def chosen_estimators(
     """Return the requested estimator, and with "auto" also others that tuning may choose in its place."""
     if isinstance(given, str) and given == "auto":
         first, others = _suitable(model)
-        if not matrices.supports(first):
-            first = ImportanceSampling()
         return first, tuple(other for other in others if matrices.supports(other))
     chosen = named_estimator(given, model)
     if not matrices.supports(chosen):
@@ -68,8 +66,7 @@ def named_estimator(given: Estimator | str, model: LatentGaussianModel) -> Estim
     names: dict[str, Callable[[], Estimator]] = {"auto": ImportanceSampling, **estimators.NAMES}
     if model.latent_prior.markov:
         names["sequential"] = lambda: _along(model)
-    if (integrated := _integrating(model)) is not None:
-        names["rao-blackwell"] = lambda: integrated
+    names["rao-blackwell"] = lambda: _integrating(model) or RaoBlackwellSampling()
     chosen: Estimator = resolve(given, names, Estimator, "estimator")
     _refuse_kind(chosen, model)
     if isinstance(chosen, Demanding):
