@@ -62,7 +62,7 @@ def test_an_angle_of_two_processes_has_one():
     with model_of(lambda f: None) as model:
         gp = pm.gp.Latent(cov_func=model["scale"] ** 2 * pm.gp.cov.ExpQuad(1, ls=1.0))
         cosine = gp.prior("cosine", X, reparameterize=False)
-        pm.VonMises("y", pt.arctan2(model["f"], cosine), 10.0, observed=REALS)
+        pm.VonMises("y", pt.arctan2(model["f"], cosine), 10.0, observed=1.2 * REALS)
     assert several_maxima(take_apart(model, compile_kwargs={"mode": INTERPRETED})) is None
 
 

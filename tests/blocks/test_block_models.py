@@ -332,7 +332,11 @@ def test_a_spike_beside_the_mass_is_no_approximation(approximation):
 def test_from_the_mode_the_sweeps_end_in_the_spike(monkeypatch):
     monkeypatch.setattr(families, "propagated_from_prior", lambda *_: None)
     theta = np.log([2.5])
-    assert not ExpectationPropagation().fit(spiked().prior(theta), spiked().likelihood(theta)).resolved
+    parts = spiked().prior(theta), spiked().likelihood(theta)
+    spike = ExpectationPropagation().fit(*parts)
+    assert not spike.resolved
+    monkeypatch.undo()
+    assert ExpectationPropagation().fit(*parts, ExpectationPropagation().start_from(spike)).resolved
 
 
 def test_the_local_metric_is_refused_where_it_is_not_known():

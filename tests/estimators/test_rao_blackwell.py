@@ -59,7 +59,10 @@ class Truth:
         logs = -0.5 * (np.einsum("i,kij,j->k", Y, inverse, Y) + np.linalg.slogdet(self.covariance)[1])
         self.log_evidence = logsumexp(logs) - np.log(len(logs)) - 2.0 * np.log(2.0 * np.pi)
         self.weights = np.exp(logs - logsumexp(logs))
-        self.mean_of_f = np.einsum("k,kij,j->i", self.weights, scale**2 * UNIT @ inverse, Y)
+        gain = scale**2 * UNIT @ inverse
+        mean, variance = gain @ Y, scale**2 * (np.diag(UNIT) - np.einsum("kij,ji->ki", gain, UNIT))
+        self.means = self.weights @ np.concatenate([mean, self.g], axis=1)
+        self.squares = self.weights @ np.concatenate([mean**2 + variance, self.g**2], axis=1)
         self.scale, self.inverse = scale, inverse
 
     def draws(self, rng: np.random.Generator, number: int) -> np.ndarray:
@@ -133,11 +136,8 @@ def kept_after(estimator, scale=0.8, number=1200):
 
 def farthest(drawn, scale=0.8):
     """Standard errors between the means of the draws, and of their squares, and those of the posterior."""
-    known = truth(scale)
-    expected = np.concatenate([known.mean_of_f, known.weights @ known.g])
-    squares = known.weights @ np.square(known.g)
-    distances = [standard_errors_from(drawn[:, place], expected[place]) for place in range(8)]
-    return max(*distances, *[standard_errors_from(np.square(drawn[:, 4 + i]), squares[i]) for i in range(4)])
+    pairs = (drawn, truth(scale).means), (drawn**2, truth(scale).squares)
+    return max(standard_errors_from(one, value) for x, known in pairs for one, value in zip(x.T, known, strict=True))
 
 
 @pytest.mark.parametrize(
@@ -150,6 +150,15 @@ def test_renewed_estimates_keep_the_posterior(estimator, scale):
 def test_particles_that_are_always_taken_for_draws_of_the_prior_are_rejected(monkeypatch):
     monkeypatch.setattr(IntegratedVector, "is_of_prior", lambda *_: True)
     assert farthest(kept_after(RaoBlackwellSampling(16, slices=0), 2.5), 2.5) > 8.0
+
+
+def test_draws_of_the_integrated_process_without_its_variance_are_rejected(monkeypatch):
+    def without(self, rng, particle):
+        return np.mean([right(self, rng, particle) for _ in range(8)], axis=0)
+
+    right = IntegratedVector.draw
+    monkeypatch.setattr(IntegratedVector, "draw", without)
+    assert farthest(kept_after(RaoBlackwellSampling(1, slices=0), number=800)) > 8.0
 
 
 def test_slices_of_the_likelihood_alone_are_rejected(monkeypatch):
@@ -178,6 +187,7 @@ def test_the_chain_has_the_posterior_and_its_evidence_is_that_of_the_integral():
         (heteroscedastic, 0),
         (of_scale_first, 1),
         (lambda f, g: pm.StudentT("y", nu=4, mu=f, sigma=pm.math.exp(g), observed=Y), None),
+        (lambda f, g: pm.Potential("y", 0.1 * f + pm.logp(pm.Poisson.dist(pm.math.exp(g)), [0, 1, 2, 1])), None),
         (lambda f, g: pm.Poisson("y", pm.math.exp(f + g), observed=[0, 1, 2, 1]), None),
         (lambda f, g: pm.Normal("y", pm.math.exp(f), pm.math.exp(g), observed=Y), None),
         (lambda f, g: pm.SkewNormal("y", mu=f, sigma=pm.math.exp(g), alpha=pm.Normal("alpha"), observed=Y), None),
@@ -188,6 +198,17 @@ def test_the_process_is_found(observe, vector):
     parts = take_apart(model_of(observe), compile_kwargs=FAST)
     chosen = named_estimator("auto", parts)
     assert getattr(chosen, "vector", None) == vector
+
+
+@pytest.mark.parametrize("noise", [1.0, 1e-11])
+@pytest.mark.parametrize("far", [0.0, 1e3])
+def test_terms_have_their_maxima_from_far_away_too(noise, far):
+    q, likelihood = problem(heteroscedastic)
+    f = np.concatenate([Y + far, np.full(4, 1.0 + np.log(noise))])[None, :]
+    terms = IntegratedVector(q, likelihood, 0).quadratic(f)
+    np.testing.assert_allclose(terms.peak[0], norm.logpdf(0.0, scale=noise), rtol=1e-8)
+    np.testing.assert_allclose(terms.precision[0], noise**-2, rtol=1e-8)
+    np.testing.assert_allclose(terms.location[0], Y, atol=1e-3 * noise)
 
 
 def test_noise_that_nearly_vanishes_gives_no_evidence_by_rounding():
