@@ -39,8 +39,7 @@ def table_of(path: Path) -> Table:
 def rows(scale: Scale, group: Group, result: dict[str, Any]) -> pd.DataFrame:
     """Lines of a group: medians over repetitions and their range, and the seconds of the whole group."""
     lines = []
-    for cell in group.cells():
-        found = result["iterations"][cell.preconditioner]
+    for cell, found in zip(group.cells(), result["iterations"], strict=True):
         counts = {"iterations": float(np.median(found)), "fewest": min(found), "most": max(found)}
         common = scale.settings(group) | {"seconds": result["seconds"]} | made_by(result)
         lines.append(cell._asdict() | counts | common)

@@ -2,7 +2,7 @@
 
 Section 4 of the article: K_y z = y with an isotropic squared exponential kernel of variance one, until the squared norm
 of the residual is below n 1e-10; m is the root of n. Inputs and targets are standardized, as in the authors' code.
-Cells of a data set that have noise and length-scale in common are a group, whose solvers share products with K.
+Cells of a data set that have the length-scale in common are a group, whose solvers share products with K.
 """
 
 from __future__ import annotations
@@ -59,30 +59,37 @@ class Cell(NamedTuple):
 
 
 class Group(NamedTuple):
-    """Cells with the same matrix."""
+    """Cells with the same K: each of these preconditioners with each of these variances of the noise."""
 
     data: str
-    log_noise: int
     log_lengthscale: int
+    log_noises: tuple[int, ...]
     preconditioners: tuple[str, ...]
 
     @property
     def name(self) -> str:
         """File name without ending."""
         some = () if self.preconditioners == tuple(PRECONDITIONERS) else self.preconditioners
-        return "-".join(map(str, (self.data, self.log_noise, self.log_lengthscale, *some))).replace(" ", "_")
+        return "-".join(map(str, (self.data, self.log_lengthscale, *self.log_noises, *some))).replace(" ", "_")
 
     def cells(self) -> list[Cell]:
         """Return its cells."""
-        return [Cell(name, self.log_noise, self.log_lengthscale, self.data) for name in self.preconditioners]
+        return [
+            Cell(name, noise, self.log_lengthscale, self.data)
+            for noise in self.log_noises
+            for name in self.preconditioners
+        ]
 
 
 def groups(chosen: Iterable[Cell]) -> list[Group]:
     """Put cells into groups."""
     names: dict[tuple[str, int, int], list[str]] = {}
     for cell in chosen:
-        names.setdefault((cell.data, cell.log_noise, cell.log_lengthscale), []).append(cell.preconditioner)
-    return [Group(*key, tuple(found)) for key, found in names.items()]
+        names.setdefault((cell.data, cell.log_lengthscale, cell.log_noise), []).append(cell.preconditioner)
+    noises: dict[tuple[str, int, tuple[str, ...]], list[int]] = {}
+    for (name, log_lengthscale, log_noise), found in names.items():
+        noises.setdefault((name, log_lengthscale, tuple(found)), []).append(log_noise)
+    return [Group(*key, tuple(some), found) for (*key, found), some in noises.items()]
 
 
 @dataclass(frozen=True)
@@ -187,7 +194,7 @@ def cells(scale: Scale) -> Iterator[Cell]:
 
 
 def run_group(scale: Scale, group: Group) -> dict[str, Any]:
-    """Iterations by preconditioner and repetition, and the processor seconds of the group."""
+    """Iterations by cell and repetition, in the order of the cells, and the processor seconds of the group."""
     started = time.process_time()
     repetitions = scale.settings(group)["repetitions"]
     tasks = [
@@ -198,10 +205,10 @@ def run_group(scale: Scale, group: Group) -> dict[str, Any]:
     X, y = problem_of(scale, group.data)
     kernel = Tiles(X / 10.0**group.log_lengthscale)
     solvers = [partial(_iterations, scale, cell, repetition, X, y) for cell, repetition in tasks]
-    found: dict[str, list[int]] = {}
+    found: dict[Cell, list[int]] = {}
     for (cell, _), number in zip(tasks, side_by_side(kernel, solvers), strict=True):
-        found.setdefault(cell.preconditioner, []).append(number)
-    return {"iterations": found, "seconds": time.process_time() - started, **provenance()}
+        found.setdefault(cell, []).append(number)
+    return {"iterations": list(found.values()), "seconds": time.process_time() - started, **provenance()}
 
 
 def iterations(

@@ -73,15 +73,23 @@ def small(monkeypatch):
 
 
 def test_solvers_side_by_side_take_the_iterations_that_each_takes_alone(small):
-    group = Group(CONCRETE, -1, 0, tuple(PRECONDITIONERS))
+    group = Group(CONCRETE, 0, (-1, -2), tuple(PRECONDITIONERS))
     found = study.run_group(small, group)["iterations"]
-    for cell in group.cells():
-        assert len(found[cell.preconditioner]) == (1 if cell.preconditioner in study.ONCE else 2)
+    for cell, iterations in zip(group.cells(), found, strict=True):
+        assert len(iterations) == (1 if cell.preconditioner in study.ONCE else 2)
         # Products with more columns are rounded otherwise; with less noise that makes a difference of four iterations.
-        assert found[cell.preconditioner][0] == pytest.approx(study.iterations(small, cell, 0), rel=0.1, abs=2.0)
-        assert max(found[cell.preconditioner]) < 500 or cell.preconditioner == "regularized"
+        assert iterations[0] == pytest.approx(study.iterations(small, cell, 0), rel=0.1, abs=2.0)
+        assert max(iterations) < 500 or cell.preconditioner == "regularized"
     lines = results.rows(small, group, {"iterations": found, "seconds": 1.0} | dict.fromkeys(PROVENANCE, ""))
-    assert dict(zip(lines["preconditioner"], lines["most"], strict=True)) == {k: max(v) for k, v in found.items()}
+    assert lines["most"].tolist() == [max(iterations) for iterations in found]
+    assert lines["log_noise"].tolist() == [-1] * len(PRECONDITIONERS) + [-2] * len(PRECONDITIONERS)
+
+
+def test_groups_have_every_cell_once_and_share_one_length_scale():
+    chosen = [cell for cell in cells(SCALES["paper"]) if cell != Cell("spectral", -4, 0, "protein")]
+    made = study.groups(chosen)
+    assert sorted(cell for group in made for cell in group.cells()) == sorted(chosen)
+    assert len({group.name for group in made}) == len(made) == 3 * len(EXPONENTS) + 1
 
 
 def test_no_convergence_counts_as_the_cap(small):
