@@ -188,7 +188,7 @@ def test_blackjax_samples(problem):
 
 
 def test_a_tool_samples_in_a_process_of_its_own(problem):
-    row = peers.measure(problem, TINY, "pmgp", 2.0)
+    row = peers.measure(problem, TINY, "pmgp", 1.0)
     assert row["status"] in ("converged", "not converged")
     assert peers.FIRST < row["tune"] == row["draws"] <= peers.MOST
     assert row["ESS/s"] == pytest.approx(row["ESS"] / row["seconds"])

@@ -71,7 +71,7 @@ class IntegratedVector:
     @cached_property
     def site_factor(self) -> np.ndarray:
         """The factor of B for q's sites."""
-        return self._factor(self.site_precision)
+        return self.factor(self.site_precision)
 
     def log_weights(self, f: np.ndarray, share: float = 0.0) -> np.ndarray:
         """Return log p(y|g) p(g) / q(g) for the other vectors of each row: (k, C n) to (k,).
@@ -124,7 +124,7 @@ class IntegratedVector:
         terms = Quadratic(*(part[0] for part in self.quadratic(particle[None, :])))
         root, u = np.sqrt(terms.precision), self.prior.sample(rng, 1)[0]
         difference = root * (terms.location - u) - rng.standard_normal(u.size)
-        solved = linalg.cholesky_solve(self._factor(terms.precision), difference)
+        solved = linalg.cholesky_solve(self.factor(terms.precision), difference)
         drawn = particle.copy()
         drawn[self.block] = u + self.prior.product(root * solved)
         return drawn
@@ -161,13 +161,14 @@ class IntegratedVector:
         at, above, below = self.likelihood.log_density(rows.reshape(3 * len(f), -1)).reshape(3, len(f), -1)
         return at, (above - below) / (2.0 * width), (2.0 * at - above - below) / np.square(width)
 
-    def _factor(self, precision: np.ndarray) -> np.ndarray:
+    def factor(self, precision: np.ndarray) -> np.ndarray:
+        """Return the factor of B = I + W^1/2 K W^1/2 for terms with these precisions: (n,) to (n, n)."""
         scaled = linalg.scaled_plus_identity(self.prior.covariance, np.sqrt(precision))
         return linalg.cholesky(scaled, overwrite=True)
 
     def _log_integral(self, terms: Quadratic) -> float:
         try:
-            return terms.log_integral(self.prior, self._factor(terms.precision))
+            return terms.log_integral(self.prior, self.factor(terms.precision))
         except linalg.NotPositiveDefiniteError:
             return -np.inf
 

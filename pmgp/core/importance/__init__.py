@@ -1,8 +1,10 @@
 """Importance sampling: proposals for theta, sums of weights, and weights with an observation left out.
 
-May import: core.numerics, core.likelihoods, core.gaussians, core.approximations.
+May import: core.numerics, core.likelihoods, core.gaussians, core.approximations, core.estimators.
 """
 
+from pmgp.core.importance.block_left_out import block_evidence_left_out
+from pmgp.core.importance.integrated_left_out import integrated_evidence_left_out
 from pmgp.core.importance.left_out import Terms, log_evidence_left_out
 from pmgp.core.importance.maxima import Maximum, Start, all_maxima, dispersed
 from pmgp.core.importance.peak import Density, Peak, Polished, curvature, peak, polished, scale_at, student_at
@@ -25,10 +27,12 @@ __all__ = [
     "StudentMixture",
     "Terms",
     "all_maxima",
+    "block_evidence_left_out",
     "curvature",
     "dispersed",
     "effective_size",
     "fitted",
+    "integrated_evidence_left_out",
     "log_evidence_left_out",
     "log_mean",
     "peak",

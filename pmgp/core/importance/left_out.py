@@ -33,7 +33,7 @@ class Terms(NamedTuple):
     """The observations one by one.
 
     - `log_density`: function from f, (draws, n), to log p(y_j|f), (draws, J)
-    - `where` (J,) of int: the value of f that each depends on
+    - `where` (J,) of int: the value of f that each depends on, or the site, with one value of each latent vector
     """
 
     log_density: Callable[[np.ndarray], np.ndarray]
@@ -103,7 +103,7 @@ def _unmoved(q: Posterior, terms: Terms, particles: np.ndarray) -> np.ndarray:
     before = np.cumsum(np.hstack([none, densities[:, :-1]]), axis=1)
     after = np.cumsum(np.hstack([none, densities[:, :0:-1]]), axis=1)[:, ::-1]
     ratios = q.log_normalizer - particles @ q.linear + 0.5 * np.square(particles) @ q.precision
-    return _log_mean(before + after + ratios[:, None], axis=0)
+    return log_mean_of_weights(before + after + ratios[:, None], axis=0)
 
 
 def _moved(
@@ -128,10 +128,10 @@ def _moved(
     log_ratios = q.log_normalizer + densities.sum(axis=2) - f @ q.linear + 0.5 * np.square(f) @ q.precision
     # N(f'_i|mu_i, v_i) / N(f'_i|c_j, s_j), which is q over q_-j.
     exchanged = np.log(scale) - 0.5 * np.square(moved - mean) / variance + 0.5 * np.square(own - mean) / variance
-    return _log_mean(log_ratios + exchanged, axis=1)
+    return log_mean_of_weights(log_ratios + exchanged, axis=1)
 
 
-def _log_mean(log_weights: np.ndarray, axis: int) -> np.ndarray:
+def log_mean_of_weights(log_weights: np.ndarray, axis: int) -> np.ndarray:
     """Return the logs of means of weights, which are zero where their logs are not known."""
     log_weights = np.where(np.isnan(log_weights), -np.inf, log_weights)
     return logsumexp(log_weights, axis=axis) - np.log(log_weights.shape[axis])

@@ -20,7 +20,14 @@ from rich.progress import track
 
 from pmgp.core.approximations import Approximation
 from pmgp.core.estimators import ImportanceSampling
-from pmgp.core.importance import Terms, log_evidence_left_out
+from pmgp.core.estimators.importance import CompletedParticles
+from pmgp.core.gaussians import BlockApproximation
+from pmgp.core.importance import (
+    Terms,
+    block_evidence_left_out,
+    integrated_evidence_left_out,
+    log_evidence_left_out,
+)
 from pmgp.core.likelihoods.shared_sites import SharingLikelihood
 from pmgp.core.marginal.evaluation import Ready
 from pmgp.core.numerics.threads import suitable_threads, threads_limited
@@ -29,9 +36,10 @@ from pmgp.interface.importance.theta_draws import latent_draws, some_draws, thet
 from pmgp.interface.importance.trust import FEWEST
 from pmgp.interface.model.context import current_model
 from pmgp.interface.model.latent_gaussian import LatentGaussianModel, ModelError
-from pmgp.interface.model.latent_variable import below, find_together
+from pmgp.interface.model.latent_variable import below, find_latents
 from pmgp.interface.model.missing import hyperparameters
 from pmgp.interface.model.time_series import is_markov, kind_of
+from pmgp.interface.steps.chosen import integrating
 from pmgp.interface.steps.shared import share_for_evidence
 
 # Leaving values out takes an n x n matrix, which a series does not otherwise need.
@@ -51,6 +59,8 @@ def loo(
     progressbar: bool = True,
 ) -> Any:
     """Estimate log p(y_i|y_-i) for each observation: leave-one-out cross-validation with f integrated out.
+
+    The model may have one process or several.
 
     It uses `arviz.loo`, which smooths the weights and gives their Pareto k^, but with weights for the hyper-parameters
     only. Weights for draws of (theta, f), as from `pymc.compute_log_likelihood`, are far less even.
@@ -125,14 +135,14 @@ def loo(
     import arviz_stats
 
     model = current_model(model)
-    latents = find_together(model, latent)
+    latents = find_latents(model, latent)
     _refuse_long(latents[0], int(model.eval_rv_shapes()[latents[0].name][-1]))
     posterior = some_draws(idata, [*latents, *hyperparameters(model, latents)], model, draws)
     _refuse_other_observations(idata, model)
     parts = share_for_evidence(model, latents, latent, compile_kwargs)
     _refuse_joint_terms(parts)
     _refuse_unobserved(model, latents)
-    estimates = Estimates(parts, ImportanceSampling(particles), approximation)
+    estimates = Estimates(parts, integrating(parts, particles) or ImportanceSampling(particles), approximation)
     size = parts.initial_moments[0].size
     _refuse_few(posterior)
     rng = np.random.default_rng(random_seed)
@@ -219,7 +229,12 @@ def _of_draw(
         complete: Any = estimates.given(rng, ready, f)
         approximation: Any = ready.approximation
         terms = _terms(parts, ready.likelihood, theta)
-        left_out = log_evidence_left_out(approximation, terms, complete.particles)
+        if isinstance(complete, CompletedParticles):
+            left_out = integrated_evidence_left_out(complete, terms)
+        else:
+            in_blocks = isinstance(approximation, BlockApproximation)
+            leave_out: Any = block_evidence_left_out if in_blocks else log_evidence_left_out
+            left_out = leave_out(approximation, terms, complete.particles)
     if left_out is None or not np.isfinite(complete.log_evidence):
         raise ValueError("p(y|theta) is not finite at some of the draws: do they come from this model and its data?")
     return complete.log_evidence - left_out
@@ -227,7 +242,7 @@ def _of_draw(
 
 def _terms(parts: LatentGaussianModel, likelihood: Any, theta: np.ndarray) -> Terms:
     """Return the observations one by one, at a theta."""
-    where = parts.latent_vector.counted_at(parts.initial_moments[0].size)
+    where = parts.latent_vector.counted_at(parts.initial_moments[0].size // parts.latent_vector.number)
     if parts.terms is None:
         of_predictors = (likelihood.inner if isinstance(likelihood, SharingLikelihood) else likelihood).log_density
     else:

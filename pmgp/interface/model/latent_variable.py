@@ -137,14 +137,6 @@ def find_latent(model: pm.Model, latent: TensorVariable | str | None = None) -> 
     return _check_vector(found[0])
 
 
-def find_together(
-    model: pm.Model, latent: TensorVariable | str | Sequence[TensorVariable | str] | None = None
-) -> list[TensorVariable]:
-    """Return the latent variable of a model with one process, or those that are summed in linear predictors."""
-    found = find_latents(model, latent)
-    return found if are_summed(found) else [find_latent(model, latent)]
-
-
 def _named(model: pm.Model, latent: TensorVariable | str) -> TensorVariable:
     others = [rv for rv in model.free_RVs if is_normal(rv) or is_correlated(rv)]
     candidates = [*_candidates(model), *_time_series(model), *others]

@@ -66,7 +66,7 @@ def named_estimator(given: Estimator | str, model: LatentGaussianModel) -> Estim
     names: dict[str, Callable[[], Estimator]] = {"auto": ImportanceSampling, **estimators.NAMES}
     if model.latent_prior.markov:
         names["sequential"] = lambda: _along(model)
-    names["rao-blackwell"] = lambda: _integrating(model) or RaoBlackwellSampling()
+    names["rao-blackwell"] = lambda: integrating(model) or RaoBlackwellSampling()
     chosen: Estimator = resolve(given, names, Estimator, "estimator")
     _refuse_kind(chosen, model)
     if isinstance(chosen, Demanding):
@@ -78,16 +78,18 @@ def _suitable(model: LatentGaussianModel) -> tuple[Estimator, tuple[Priced, ...]
     likelihood = model.likelihood(model.initial_theta)
     if model.latent_prior.markov:
         return (_along(model) if isinstance(likelihood, Divisible) else ImportanceSampling()), ()
-    if (integrated := _integrating(model)) is not None:
+    if (integrated := integrating(model)) is not None:
         return integrated, ()
     first, *others = estimators.suitable(likelihood, model.latent_vector.several)
     return first, tuple(others)
 
 
-def _integrating(model: LatentGaussianModel) -> RaoBlackwellSampling | None:
+def integrating(
+    model: LatentGaussianModel, draws: int | str = RaoBlackwellSampling.draws
+) -> RaoBlackwellSampling | None:
     """Return sampling with the first process integrated out that is normal given the others; None without one."""
     found = [vector for vector in range(model.latent_vector.number) if _is_normal(model, vector)]
-    return RaoBlackwellSampling(vector=found[0]) if found else None
+    return RaoBlackwellSampling(draws, vector=found[0]) if found else None
 
 
 def _is_normal(model: LatentGaussianModel, vector: int) -> bool:
