@@ -303,6 +303,12 @@ def test_semicolons_in_text_do_not_separate(tmp_path):
     assert dataset.feature_names == ("a", "c=x;z")
 
 
+def test_decimal_commas_of_one_column_stand_beside_decimal_points_of_another(tmp_path):
+    dataset = datasets.read_csv(write(tmp_path, "version;dose;y\n1.2;0,5;0\n1.3;10;1\n1.2;2,250;1\n"))
+    np.testing.assert_array_equal(dataset.X, [[1.2, 0.5], [1.3, 10.0], [1.2, 2.25]])
+    assert dataset.notices == ("commas in numbers are decimal commas: 0,5 is 0.5",)
+
+
 def test_commas_beside_decimal_points_are_left_alone(tmp_path):
     """A comma that groups digits is none between them and their fraction."""
     with pytest.raises(DatasetError, match=r"'b' \(row 0: '1,234'\)"):
@@ -370,7 +376,7 @@ def test_dates_become_days(tmp_path, cells):
     dataset = datasets.read_csv(write(tmp_path, "\n".join(["when,y", *rows])))
     np.testing.assert_array_equal(dataset.X, [[0], [2], [1]])
     assert dataset.notices[0] == f"column 'when' holds dates: the feature is days since {cells[0]}"
-    assert dataset.first_dates["when"].replace(hour=0, tzinfo=None) == datetime(2024, 2, 28)
+    assert dataset.dates["when"].first.replace(hour=0, tzinfo=None) == datetime(2024, 2, 28)
 
 
 def test_days_are_since_the_earliest_date_whatever_the_order(tmp_path):
@@ -574,9 +580,11 @@ def test_texts_that_nearly_all_differ_are_refused_by_name(tmp_path):
     [
         ("a,b,y\n" + "\n".join(f'{k},"1,{k:03d}",{k % 2}' for k in range(30)), "'1,000', '1,001', '1,002'"),
         ("a;b;y\n" + "\n".join(f"{k};1.{k:03d},50;{k % 2}" for k in range(30)), "'1.000,50', '1.001,50', '1.002,50'"),
-        ("a;b;y\n" + "\n".join(f"{k}.5;{k},25;{k % 2}" for k in range(30)), "'0,25', '1,25', '2,25'"),
+        ("a;b;y\n" + "\n".join(f"{k}.5;{k + 1},250;{k % 2}" for k in range(30)), "'1,250', '2,250', '3,250'"),
+        ("a,b,y\n" + "\n".join(f"{k},{10 * (k % 3)}%,{k % 2}" for k in range(30)), "'0%', '10%', '20%'"),
+        ("a,b,y\n" + "\n".join(f'{k},"{k % 3},5",{k % 2}' for k in range(30)), "'0,5', '1,5', '2,5'"),
     ],
-    ids=["thousands", "both", "two styles"],
+    ids=["thousands", "both", "two styles", "percent", "few"],
 )
 def test_numbers_that_are_not_read_are_not_taken_for_categories(tmp_path, text, shown):
     with pytest.raises(DatasetError, match=f"column 'b' holds numbers such as {shown} that are not read"):

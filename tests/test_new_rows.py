@@ -134,3 +134,23 @@ def test_rows_far_from_the_training_part_are_announced(tmp_path):
     )
     [notice] = [one for one in prepare(settings).notices if "new rows" in one]
     assert notice.startswith("2 of 12 new rows are outside the range of the training part in 'size'")
+
+
+def test_dates_are_read_as_those_of_the_data(tmp_path):
+    """The first twelve days of a month alone could be read in two ways, and the thirteenth in one way, a wrong one."""
+    days = pd.DataFrame({"when": ["30/11/2024", "31/12/2024", "05/01/2025"], "z": [1, 2, 4], "y": [0.1, 0.3, 0.2]})
+    data = read_csv(written(tmp_path, "data.csv", days), kind="measurements")
+    new = pd.DataFrame({"when": ["01/02/2025"], "z": [3]})
+    assert_array_equal(read(tmp_path, data, new).X, [[63.0, 3.0]])
+    with pytest.raises(DatasetError, match=r"has '01/13/2025' in row 0 of column 'when' .*not a date written like"):
+        read(tmp_path, data, new.assign(when="01/13/2025"))
+    both_ways = days.assign(when=["05/05/2024", "06/06/2024", "07/07/2024"])
+    either = read_csv(written(tmp_path, "data.csv", both_ways), kind="measurements")
+    with pytest.raises(DatasetError, match="whose day and month cannot be told apart"):
+        read(tmp_path, either, new)
+
+
+def test_a_single_column_may_have_decimal_commas(tmp_path):
+    (tmp_path / "data.csv").write_text("x;y\n1,5;0\n2,5;1\n3;1\n")
+    (tmp_path / "new.csv").write_text("x\n1,5\n4,25\n")
+    assert_array_equal(read_new_rows(tmp_path / "new.csv", read_csv(tmp_path / "data.csv")).X, [[1.5], [4.25]])

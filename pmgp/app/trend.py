@@ -74,9 +74,9 @@ def trend(problem: Problem, idata: xr.DataTree) -> pd.DataFrame | None:
         counts = drawn["y"].quantile([LEVELS[0], LEVELS[-1]], dim=across, method="inverted_cdf").to_numpy().astype(int)
         columns |= {"count_low": counts[0], "count_high": counts[1]}
     table = pd.DataFrame(columns)
-    first = problem.dataset.first_dates.get(problem.dataset.feature_names[0])
-    if first is not None:
-        dates = pd.Timestamp(first) + pd.to_timedelta(times, unit="D")
+    known = problem.dataset.dates.get(problem.dataset.feature_names[0])
+    if known is not None:
+        dates = pd.Timestamp(known.first) + pd.to_timedelta(times, unit="D")
         table.insert(1, "date", dates.tz_localize(None).round("s"))
     return table
 

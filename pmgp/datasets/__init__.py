@@ -3,7 +3,7 @@
 May import: core.numerics.
 """
 
-from pmgp.datasets.dataset import Category, Dataset, DatasetError
+from pmgp.datasets.dataset import Category, Dataset, DatasetError, Dates
 from pmgp.datasets.from_csv import read_csv
 from pmgp.datasets.load import available, load
 from pmgp.datasets.new_rows import read_new_rows
@@ -14,6 +14,7 @@ __all__ = [
     "Category",
     "Dataset",
     "DatasetError",
+    "Dates",
     "Standardizer",
     "available",
     "load",

@@ -3,7 +3,6 @@
 from __future__ import annotations
 
 from collections.abc import Sequence
-from datetime import datetime
 from typing import TYPE_CHECKING, NamedTuple
 
 import numpy as np
@@ -11,7 +10,7 @@ from numpy.typing import NDArray
 
 from pmgp.datasets.csv_columns import in_shell
 from pmgp.datasets.csv_table import as_numbers, is_missing
-from pmgp.datasets.dataset import Category, DatasetError
+from pmgp.datasets.dataset import Category, DatasetError, Dates
 
 if TYPE_CHECKING:
     import pandas as pd
@@ -23,8 +22,8 @@ DATES = ("ISO8601", "%d.%m.%Y", "%d/%m/%Y", "%m/%d/%Y")
 """Formats of dates, in the notation of pandas."""
 COMPACT = {8: "%Y%m%d", 6: "%Y%m"}
 """Formats of dates that look like numbers, by the number of digits; they are dates only in a column of times."""
-WITH_MARKS = r"[+-]?(\d{1,3}([.,' ]\d{3})+([.,]\d+)?|\d*,\d+)"
-"""Numbers with decimal commas, or with marks between thousands."""
+WITH_MARKS = r"[$€£]? ?[+-]?(\d{1,3}([.,' ]\d{3})+([.,]\d+)?|\d*[.,]?\d+) ?[$€£%]?"
+"""Numbers with decimal commas, with marks between thousands, with percent signs or with a currency."""
 WHOLE, GROUPED = r"[+-]?\d+", r"[+-]?[1-9]\d{0,2}\.\d{3}"
 """Whole numbers, and those with a decimal point where a mark between thousands would be."""
 COUNTING = "rows count from 0, without the header"
@@ -33,15 +32,15 @@ COUNTING = "rows count from 0, without the header"
 class Features(NamedTuple):
     """Encoded features.
 
-    X has shape (n, d), ``names`` has length d; ``categories`` maps columns to values, ``first_dates`` has the date of
-    day 0 of each column of dates, and ``notices`` are remarks for a reader.
+    X has shape (n, d), ``names`` has length d; ``categories`` maps columns to values, ``dates`` has the columns of
+    dates, and ``notices`` are remarks for a reader.
     """
 
     X: NDArray[np.float64]
     names: tuple[str, ...]
     categories: tuple[Category, ...]
     notices: tuple[str, ...]
-    first_dates: dict[str, datetime]
+    dates: dict[str, Dates]
 
 
 def encode_features(cells: pd.DataFrame, fill: bool = False, numbered: bool = False) -> Features:
@@ -54,18 +53,20 @@ def encode_features(cells: pd.DataFrame, fill: bool = False, numbered: bool = Fa
     """
     missing = is_missing(cells)
     numbers = cells.apply(as_numbers)
-    notices, first_dates = [], {}
+    notices, dates = [], {}
     for name in map(str, cells):
         present = cells[name][~missing[name]]
         if not len(present):
             continue
         compact = [form for length, form in COMPACT.items() if numbered and are_compact(present, length)]
-        if (compact or numbers[name].isna().all()) and (dates := dates_of(present, compact or DATES)) is not None:
-            first = dates.min()
-            numbers[name], first_dates[name] = (dates - first) / np.timedelta64(1, "D"), first.to_pydatetime()
-            notices.append(
-                f"column {name!r} holds dates: the feature is days since {present.iloc[int(dates.argmin())]}"
-            )
+        if compact or numbers[name].isna().all():
+            read, formats = dates_of(present, compact or DATES)
+            if read is None:
+                continue
+            first = read.min()
+            numbers[name] = (read - first) / np.timedelta64(1, "D")
+            dates[name] = Dates(first.to_pydatetime(), formats)
+            notices.append(f"column {name!r} holds dates: the feature is days since {present.iloc[int(read.argmin())]}")
     text = numbers.isna() & ~missing
     if numbered and text.any(axis=None):
         raise DatasetError(_no_times(cells, text, numbers))
@@ -91,11 +92,11 @@ def encode_features(cells: pd.DataFrame, fill: bool = False, numbered: bool = Fa
         else:
             encoded.append(numbers[name].to_numpy(dtype=np.float64))
             names.append(name)
-            notices += [] if numbered or name in first_dates else _remarks(cells[name], numbers[name])
+            notices += [] if numbered or name in dates else _remarks(cells[name], numbers[name])
     twice = [name for name in cells if names.count(str(name)) > 1]
     if twice:
         raise DatasetError(f"column {twice[0]!r} has the same name as a category's column of 0 and 1: rename it")
-    return Features(np.column_stack(encoded), tuple(names), tuple(categories), tuple(notices), first_dates)
+    return Features(np.column_stack(encoded), tuple(names), tuple(categories), tuple(notices), dates)
 
 
 def _filled(
@@ -135,15 +136,16 @@ def _check_cells(cells: pd.DataFrame, numbers: pd.DataFrame, text: pd.DataFrame,
 def _values(cells: pd.Series) -> tuple[str, ...]:
     """Return the different texts of a column, sorted, if they are few enough to be kinds."""
     values = sorted(cells.unique())
+    if cells.str.fullmatch(WITH_MARKS).all():
+        examples = ", ".join(repr(value) for value in cells.unique()[:N_SHOWN])
+        raise DatasetError(
+            f"column {cells.name!r} holds numbers such as {examples} that are not read: write numbers without marks "
+            "between thousands, percent signs or currencies, and with decimal points. If columns are separated by "
+            "semicolons or tabs, decimal commas are read, too, unless the column also has decimal points"
+        )
     # Among few rows, texts that nearly all differ distinguish rows, not kinds of rows.
     if len(values) > min(MAX_CATEGORIES, max(2, len(cells) // 2)):
         examples = ", ".join(repr(value) for value in cells.unique()[:N_SHOWN])
-        if cells.str.fullmatch(WITH_MARKS).all():
-            raise DatasetError(
-                f"column {cells.name!r} holds numbers such as {examples} that are not read: write numbers without "
-                "marks between thousands, and with decimal points. If columns are separated by semicolons or tabs, "
-                "decimal commas are read, too, unless the file also has decimal points"
-            )
         raise DatasetError(
             f"column {cells.name!r} holds {len(values)} different texts in {len(cells)} rows ({examples}, ...), too "
             f"many for categories (at most {MAX_CATEGORIES}, and half the rows). If it names the rows, leave it out "
@@ -223,18 +225,19 @@ def _no_times(cells: pd.DataFrame, text: pd.DataFrame, numbers: pd.DataFrame) ->
     )
 
 
-def dates_of(cells: pd.Series, formats: Sequence[str]) -> pd.Series | None:
-    """Return the dates, or None if the cells are not all dates in one format.
+def dates_of(cells: pd.Series, formats: Sequence[str]) -> tuple[pd.Series | None, tuple[str, ...]]:
+    """Return the dates, or None if the cells are not all dates in one format, and all formats that they have.
 
     Dates whose day and month cannot be told apart are refused.
     """
     import pandas as pd
 
     readings = [pd.to_datetime(cells, format=form, errors="coerce", utc=True) for form in formats]
+    fitting = tuple(form for form, reading in zip(formats, readings, strict=True) if reading.notna().all())
     readings = [reading for reading in readings if reading.notna().all()]
     if len(readings) > 1 and not readings[0].equals(readings[1]):
         raise DatasetError(
             f"column {cells.name!r} holds dates such as {cells.iloc[0]!r}, whose day and month cannot be told apart: "
             "write year-month-day, as in 2024-12-31, or a number of days"
         )
-    return readings[0] if readings else None
+    return (readings[0] if readings else None), fitting

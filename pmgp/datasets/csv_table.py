@@ -27,6 +27,9 @@ SEPARATORS = ("\t", ";", ",")
 COMMA, POINT = r"([+-]?\d*),(\d+(?:[eE][+-]?\d+)?)", r"[+-]?\d*\.\d+(?:[eE][+-]?\d+)?"
 """Numbers with a decimal comma and with a decimal point."""
 
+GROUPED = r"[+-]?[1-9]\d{0,2},\d{3}"
+"""Numbers whose comma may stand between thousands."""
+
 
 class Table(NamedTuple):
     """Cells as text, and notices about how the file was read."""
@@ -90,7 +93,10 @@ def _read_cells(path: Path, least: int) -> tuple[pd.DataFrame, str]:
 
 
 def _split(path: Path, encoding: str, least: int) -> tuple[pd.DataFrame, str]:
-    """Separate the columns with the first separator that divides the first line and some other line."""
+    """Separate the columns with the first separator that divides the first line and some other line.
+
+    Where one column will do, and the first line has no separator, commas in others are decimal commas.
+    """
     import pandas as pd
 
     failure = None
@@ -110,7 +116,8 @@ def _split(path: Path, encoding: str, least: int) -> tuple[pd.DataFrame, str]:
             continue
         # Cells missing from a short line are NaN whatever the options.
         divided = cells.shape[1] > 1 and (len(cells) == 1 or cells.iloc[1:, 1].notna().any())
-        if divided or (least == 1 and separator == SEPARATORS[-1]):
+        single = least == 1 and not any(mark in str(cells.iloc[0, 0]) for mark in SEPARATORS)
+        if divided or single:
             return cells.fillna("").apply(lambda column: column.str.strip()), separator
     if failure is not None:
         raise failure
@@ -121,15 +128,25 @@ def _split(path: Path, encoding: str, least: int) -> tuple[pd.DataFrame, str]:
 
 
 def _with_points(cells: pd.DataFrame, separator: str) -> tuple[pd.DataFrame, tuple[str, ...]]:
-    """Replace decimal commas, unless commas separate the columns or other numbers have decimal points."""
-    if separator == "," or cells.apply(lambda column: column.str.fullmatch(POINT)).to_numpy().any():
+    """Replace decimal commas, unless commas separate the columns.
+
+    Commas are left alone in a column that has decimal points too, and where all of them may stand between thousands
+    while other columns have decimal points.
+    """
+    if separator == ",":
         return cells, ()
-    decimal = cells.apply(lambda column: column.str.fullmatch(COMMA)).to_numpy()
-    if not decimal.any():
+    points, commas, grouped = (
+        cells.apply(lambda column, form=form: column.str.fullmatch(form)) for form in (POINT, COMMA, GROUPED)
+    )
+    thousands = (commas == grouped).all() & bool(points.any(axis=None))
+    decimal = cells.columns[commas.any() & ~points.any() & ~thousands]
+    if decimal.empty:
         return cells, ()
-    example = cells.to_numpy()[decimal][0]
+    example = cells[decimal].to_numpy()[commas[decimal].to_numpy()][0]
     notice = f"commas in numbers are decimal commas: {example} is {example.replace(',', '.')}"
-    return cells.apply(lambda column: column.str.replace(f"^{COMMA}$", r"\1.\2", regex=True)), (notice,)
+    cells = cells.copy()
+    cells[decimal] = cells[decimal].apply(lambda column: column.str.replace(f"^{COMMA}$", r"\1.\2", regex=True))
+    return cells, (notice,)
 
 
 def check_missing(missing: str | None) -> None:

@@ -50,6 +50,29 @@ class Category(NamedTuple):
     columns: tuple[int, ...]
 
 
+class Dates(NamedTuple):
+    """How a column of dates was turned into days.
+
+    Attributes
+    ----------
+    first : datetime
+        The date of day 0.
+    formats : tuple of str
+        The formats, in the notation of pandas, that all dates of the column have: one, unless they can be read in
+        several ways that agree.
+
+    Examples
+    --------
+    >>> import datetime, pmgp
+    >>> when = pmgp.datasets.Dates(datetime.datetime(2024, 12, 31), ("%d.%m.%Y",))
+    >>> when.first.year
+    2024
+    """
+
+    first: datetime
+    formats: tuple[str, ...]
+
+
 @dataclass(frozen=True, eq=False)
 class Dataset:
     """Inputs and outputs with their names and provenance.
@@ -79,8 +102,8 @@ class Dataset:
         The columns of ``X`` that encode text.
     notices : tuple of str
         Remarks for a reader about the file.
-    first_dates : mapping of str to datetime
-        The date of day 0 of each column of ``X`` that holds dates, as days since then.
+    dates : mapping of str to Dates
+        The date of day 0 of each column of ``X`` that holds dates, as days since then, and how they are written.
 
     Raises
     ------
@@ -107,7 +130,7 @@ class Dataset:
     exposure: NDArray[np.float64] | None = None
     categories: tuple[Category, ...] = ()
     notices: tuple[str, ...] = ()
-    first_dates: Mapping[str, datetime] = field(default_factory=dict)
+    dates: Mapping[str, Dates] = field(default_factory=dict)
 
     def __post_init__(self) -> None:
         n, d = self.X.shape

@@ -123,7 +123,7 @@ def read_csv(
         exposure=None if columns.exposure is None else exposures(table[columns.exposure]),
         categories=encoded.categories,
         notices=notices + encoded.notices + labels.notices + _unused(table, columns, drop),
-        first_dates=encoded.first_dates,
+        dates=encoded.dates,
     )
 
 

@@ -3,17 +3,16 @@
 from __future__ import annotations
 
 from collections.abc import Iterator
-from datetime import datetime
 from pathlib import Path
 from typing import TYPE_CHECKING, Literal
 
 import numpy as np
 from numpy.typing import NDArray
 
-from pmgp.datasets.csv_features import COMPACT, COUNTING, DATES, MAX_CATEGORIES, are_compact, dates_of
+from pmgp.datasets.csv_features import COUNTING, MAX_CATEGORIES, dates_of
 from pmgp.datasets.csv_labels import exposures
 from pmgp.datasets.csv_table import as_numbers, check_missing, few, is_missing, read_table
-from pmgp.datasets.dataset import Category, Dataset, DatasetError
+from pmgp.datasets.dataset import Category, Dataset, DatasetError, Dates
 
 if TYPE_CHECKING:
     import pandas as pd
@@ -102,7 +101,7 @@ def read_new_rows(
         exposure=None if exposure is None else exposures(cells[exposure]),
         categories=dataset.categories,
         notices=notices,
-        first_dates=dataset.first_dates,
+        dates=dataset.dates,
     )
 
 
@@ -128,13 +127,13 @@ def _coded(path: Path, cells: pd.Series, gaps: pd.Series, dataset: Dataset) -> I
     if category is not None:
         yield from _of_category(path, cells.mask(gaps, _most_frequent(dataset, category)), category)
         return
-    in_days = name in dataset.first_dates
-    values = _days(cells[~gaps], dataset.first_dates[name]) if in_days else as_numbers(cells[~gaps])
+    in_days = name in dataset.dates
+    values = _days(cells[~gaps], dataset.dates[name]) if in_days else as_numbers(cells[~gaps])
     wrong = values.index[~np.isfinite(values)]
     if len(wrong):
         raise DatasetError(
             f"{path} has {cells[wrong[0]]!r} in row {wrong[0]} of column {name!r} ({COUNTING}), which is not a "
-            f"{'date' if in_days else 'finite number'}, unlike the cells of {dataset.name}"
+            f"{'date written like' if in_days else 'finite number, unlike'} the cells of {dataset.name}"
         )
     filled = np.full(len(cells), np.median(dataset.X[:, dataset.feature_names.index(name)]))
     filled[~gaps] = values
@@ -159,13 +158,12 @@ def _most_frequent(dataset: Dataset, category: Category) -> str:
     return category.values[int(np.argmax(counts))]
 
 
-def _days(cells: pd.Series, first: datetime) -> pd.Series:
-    """Return days since a date, NaN where a cell is not one."""
+def _days(cells: pd.Series, known: Dates) -> pd.Series:
+    """Return days since a date, NaN where a cell is not one that is written as in the data set."""
     import pandas as pd
 
-    formats = [form for length, form in COMPACT.items() if are_compact(cells, length)] or DATES
-    dates = dates_of(cells, formats)
+    dates, _ = dates_of(cells, known.formats)
     if dates is None:
-        readings = [pd.to_datetime(cells, format=form, errors="coerce", utc=True) for form in formats]
+        readings = [pd.to_datetime(cells, format=form, errors="coerce", utc=True) for form in known.formats]
         dates = max(readings, key=lambda reading: int(reading.notna().sum()))
-    return (dates - pd.Timestamp(first)) / np.timedelta64(1, "D")
+    return (dates - pd.Timestamp(known.first)) / np.timedelta64(1, "D")

@@ -100,8 +100,8 @@ def _in_units(part: Dataset) -> NDArray[Any]:
 def _time_axis(dataset: Dataset) -> str:
     """Return the name of the column of times, with the date of day 0 if there is one."""
     name = dataset.feature_names[0]
-    first = dataset.first_dates.get(name)
-    return name if first is None else f"{name} (days since {first:%Y-%m-%d})"
+    known = dataset.dates.get(name)
+    return name if known is None else f"{name} (days since {known.first:%Y-%m-%d})"
 
 
 def _lengthscale(outcome: Outcome) -> Picture:
