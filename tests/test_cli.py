@@ -21,7 +21,7 @@ from typer.testing import CliRunner
 import pmgp
 from pmgp.app import report, run
 from pmgp.app.cli import app
-from pmgp.app.folder import RESULTS, STORE, check_folder
+from pmgp.app.folder import RESULTS, STORE, begun, check_folder
 from pmgp.app.problem import prepare
 from pmgp.app.report import html, tables
 from pmgp.app.settings import RunError, Settings
@@ -441,7 +441,7 @@ def test_draws_are_on_disk_before_anything_else_can_fail(settings, monkeypatch):
     monkeypatch.setattr(run, "predict", fail)
     with pytest.raises(ZeroDivisionError):
         run.execute(settings, Console(quiet=True))
-    assert written(settings) == {"posterior.nc"}
+    assert written(settings) == {"posterior.nc", "run.json"}
 
 
 @pytest.mark.usefixtures("without_pictures")
@@ -594,6 +594,13 @@ def test_a_run_goes_on_where_it_was_interrupted(finished, csv, tmp_path, monkeyp
     interrupted_at(180)
     assert "sampling was interrupted" in invoke(*command, "--resume").output
     monkeypatch.setattr(pm, "sample", sample)
+    # An interruption after sampling keeps the draws, and what they were made with.
+    with monkeypatch.context() as patch:
+        patch.setattr("pmgp.app.run.predict", interrupted)
+        result = invoke(*command, "--resume")
+    assert result.exit_code == 130
+    assert "interrupted: the draws are kept, and the same command with --resume goes on" in one_line(result)
+    assert "was begun with --tune 150, and not with --tune 100" in one_line(invoke(*command, "--resume", "--tune", 100))
     result = invoke(*command, "--resume")
     assert result.exit_code == 0, result.output
     with (
@@ -615,6 +622,27 @@ def test_a_run_goes_on_where_it_was_interrupted(finished, csv, tmp_path, monkeyp
     assert "was begun with --kernel rbf, and not with --kernel ard" in " ".join(refused.output.split())
     refused = invoke(*command, "--resume", "--draws", 10)
     assert re.search(r"was given --draws \d+: give as many now, or more", " ".join(refused.output.split()))
+
+
+def interrupted(*arguments):
+    raise KeyboardInterrupt
+
+
+def one_line(result) -> str:
+    return " ".join(result.output.split())
+
+
+def test_an_interruption_before_sampling_says_that_nothing_is_kept(csv, tmp_path, monkeypatch):
+    monkeypatch.setattr("pmgp.app.run.sample", interrupted)
+    result = invoke("run", csv, "--label", "kind", "--out", tmp_path / "out")
+    assert result.exit_code == 130
+    assert "interrupted: there are no draws yet" in one_line(result)
+
+
+def test_damaged_options_are_named(tmp_path):
+    (tmp_path / "run.json").write_text('{"command": ')
+    with pytest.raises(RunError, match=r"run.json is damaged .*: delete it, and give the options with which"):
+        begun(tmp_path)
 
 
 def test_a_folder_without_results_is_fine(settings):

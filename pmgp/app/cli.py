@@ -269,11 +269,18 @@ def run(
         settings = Settings(**options)
         execute(settings, Console())
     except KeyboardInterrupt:
-        _fail("interrupted before there were any results", INTERRUPTED)
+        _fail(f"interrupted: {_what_is_kept(options['out'])}", INTERRUPTED)
     except (ValueError, ImportError, OSError) as error:
         if traceback:
             raise
         _fail(str(error), ERROR)
+
+
+def _what_is_kept(folder: object) -> str:
+    from pmgp.app.folder import STORE, folder_named
+
+    kept = folder is not None and (folder_named(str(folder)) / STORE).is_dir()
+    return "the draws are kept, and the same command with --resume goes on" if kept else "there are no draws yet"
 
 
 def _fail(message: str, code: int) -> NoReturn:

@@ -88,8 +88,10 @@ def check_folder(settings: Settings) -> None:
 
 def begin(settings: Settings) -> None:
     """Write the options of a run that begins, which a resumed one has to repeat."""
+    from pmgp.interface.sampling.blocks import replace_text
+
     said = {"command": settings.command(), "options": settings.fixed}
-    (settings.out / RUN).write_bytes((json.dumps(said, indent=2) + "\n").encode())
+    replace_text(settings.out / RUN, json.dumps(said, indent=2) + "\n")
 
 
 def abandon(folder: Folder) -> None:
@@ -101,13 +103,21 @@ def abandon(folder: Folder) -> None:
 def begun(folder: Folder) -> dict[str, list[str]]:
     """Return the options with which the run in a folder was begun; none if they are not there."""
     path = folder / RUN
-    return dict(json.loads(path.read_bytes()).get("options", {})) if path.is_file() else {}
+    if not path.is_file():
+        return {}
+    try:
+        return dict(json.loads(path.read_bytes()).get("options", {}))
+    except ValueError as error:
+        raise RunError(
+            f"{path} is damaged ({error}): delete it, and give the options with which the run was begun"
+        ) from None
 
 
 def clear(folder: Folder) -> None:
-    """Delete only the results in a folder, so that none from another run remain."""
+    """Delete only the results in a folder, so that none from another run remain; the options of its run stay."""
     for path in _existing(folder):
-        path.unlink()
+        if path.name != RUN:
+            path.unlink()
 
 
 def clear_store(folder: Folder) -> None:

@@ -60,6 +60,8 @@ class StoredCells:
             document = json.loads(path.read_bytes())
         except FileNotFoundError:
             return None
+        except ValueError as error:
+            raise StoreError(f"{path} is damaged ({error}): delete it, and the same call makes it again") from None
         if document["settings"] != self._settings:
             raise StoreError(
                 f"{path} was made with another model, other observations or other settings: give out= another folder"
