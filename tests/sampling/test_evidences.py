@@ -65,6 +65,11 @@ def test_stored_ones_are_not_made_again_and_executors_change_nothing(models, ser
     assert found.attrs["workers"].startswith("wide / flat")
     with pytest.raises(pmgp.StoreError, match="other settings"):
         pmgp.evidences(models, out=tmp_path, **QUICK | {"draws": 61})
+    (tmp_path / "narrow.json").write_text('{"settings": ')
+    with pytest.raises(
+        pmgp.StoreError, match=r"narrow\.json is damaged .*: delete it, and the same call makes it again"
+    ):
+        pmgp.evidences(models, out=tmp_path, **QUICK)
 
 
 def test_a_model_that_cannot_be_pickled_is_named(models):
@@ -92,3 +97,15 @@ def test_a_full_disk_is_named_and_keeps_what_was_there(tmp_path, monkeypatch):
 def test_a_store_needs_a_seed(models):
     with pytest.raises(ValueError, match="needs a random_seed"):
         pmgp.evidences(models, out="somewhere", **QUICK | {"random_seed": None})
+
+
+def test_what_changes_the_constant_of_a_prior_is_said_of_the_model_by_name(tmp_path):
+    """Also of models whose result is stored."""
+    made = model(0.5)
+    with made:
+        pm.Potential("extra", 5.0 + 0.0 * made["scale"])
+    for _ in range(2):
+        with pytest.warns(UserWarning, match="model 'with a potential': the potential extra changes the prior"):
+            pmgp.evidences({"with a potential": made}, out=tmp_path, **QUICK)
+    with pytest.warns(UserWarning, match="the potential extra changes the prior"):
+        pmgp.importance(made, draws=100, climbs=0, random_seed=1, progressbar=False)

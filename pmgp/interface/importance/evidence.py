@@ -29,6 +29,9 @@ from pmgp.interface.model.missing import hyperparameters
 from pmgp.interface.model.posterior import posterior_of
 from pmgp.interface.steps.shared import share_for_evidence
 
+# How a warning about the weights begins.
+OF_WEIGHTS = "the evidence and its standard error"
+
 
 class Evidence(NamedTuple):
     """An estimate of log p(y).
@@ -174,7 +177,7 @@ def evidence(
 def _warn(result: Evidence, indefinite: int) -> None:
     if not result.trust.reliable:
         warnings.warn(
-            f"the evidence and its standard error: {result.trust.words}. Sample longer, so that the proposal is fitted "
+            f"{OF_WEIGHTS}: {result.trust.words}. Sample longer, so that the proposal is fitted "
             "better; give more draws, or estimates with less noise, such as "
             "estimator=pmgp.estimators.ImportanceSampling(1024); or check whether the posterior has several modes",
             stacklevel=3,

@@ -19,11 +19,7 @@ PRIOR_DRAWS = 4000
 
 
 def refuse_improper(model: pm.Model, latents: list[TensorVariable]) -> None:
-    """Refuse improper priors, and warn about priors whose normalizing constant differs from PyMC's.
-
-    That is the case if a potential changes the prior of theta, or a transformation confines it to a part of its
-    support.
-    """
+    """Refuse improper priors, and warn about priors whose normalizing constant differs from PyMC's."""
     refuse_circular(model)
     theta = hyperparameters(model, latents)
     flat = improper(theta)
@@ -32,14 +28,22 @@ def refuse_improper(model: pm.Model, latents: list[TensorVariable]) -> None:
             f"the prior of {', '.join(flat)} is improper, and a model with an improper prior has no evidence: give "
             "it a proper prior"
         )
+    warn_of_constants(model, latents, stacklevel=4)
+
+
+def warn_of_constants(model: pm.Model, latents: list[TensorVariable], stacklevel: int) -> None:
+    """Warn about priors of theta whose normalizing constant differs from PyMC's.
+
+    That is the case if a potential changes the prior, or a transformation confines theta to a part of its support.
+    """
     potentials = [p.name for p in model.potentials if not set(latents) & set(ancestors([p]))]
     if potentials:
         warnings.warn(
             f"the potential {', '.join(potentials)} changes the prior of the hyper-parameters, which may no longer "
             "integrate to one: the evidence is that of the unnormalized prior",
-            stacklevel=3,
+            stacklevel=stacklevel,
         )
-    _warn_of_confined(model, theta)
+    _warn_of_confined(model, hyperparameters(model, latents), stacklevel + 1)
 
 
 def refuse_circular(model: pm.Model) -> None:
@@ -61,7 +65,7 @@ def improper(variables: list[TensorVariable]) -> list[str]:
     return [str(rv.name) for rv in variables if isinstance(rv.owner.op, FlatRV | HalfFlatRV)]
 
 
-def _warn_of_confined(model: pm.Model, theta: list[TensorVariable]) -> None:
+def _warn_of_confined(model: pm.Model, theta: list[TensorVariable], stacklevel: int) -> None:
     chosen = [rv for rv in theta if _transformed_otherwise(model, rv)]
     if not chosen:
         return
@@ -73,7 +77,7 @@ def _warn_of_confined(model: pm.Model, theta: list[TensorVariable]) -> None:
             f"the transformation of {names} confines it to a part of its prior's support that has probability "
             f"{inside:.3g}, and PyMC does not divide by it: before a comparison with a model without this variable, "
             f"add {-np.log(inside):.2f} to log_evidence (for k exchangeable elements in order, log k!)",
-            stacklevel=4,
+            stacklevel=stacklevel,
         )
 
 

@@ -21,12 +21,13 @@ from pmgp.core.importance import log_mean, resampled
 from pmgp.core.numerics.threads import suitable_threads, threads_limited
 from pmgp.interface.executors import Executors
 from pmgp.interface.graphs.compilation import INTERPRETED
-from pmgp.interface.importance.proper_prior import improper, refuse_circular
+from pmgp.interface.importance.proper_prior import improper, refuse_circular, warn_of_constants
 from pmgp.interface.importance.proposals import proposal_at_maxima
 from pmgp.interface.importance.targets import LatentTarget, MarginalTarget, Target, in_units
 from pmgp.interface.importance.trust import FEWEST, WORTH_EACH, Trust
 from pmgp.interface.importance.weighing import Weighing
 from pmgp.interface.model.context import current_model
+from pmgp.interface.model.latent_variable import find_latents
 from pmgp.interface.model.observed_normal import gaussian_observations
 from pmgp.interface.steps.chosen import chosen_approximation
 from pmgp.interface.steps.matrices import NUMPY, Matrices, matrices_of
@@ -118,7 +119,8 @@ def importance(
     Warns
     -----
     UserWarning
-        If the weights cannot be trusted, or are worth fewer than five draws for each hyper-parameter.
+        If the weights cannot be trusted, or are worth fewer than five draws for each hyper-parameter; and where a
+        potential or a transformation changes the constant of the prior, and so the evidence.
 
     Raises
     ------
@@ -163,6 +165,9 @@ def importance(
     model = current_model(model)
     refuse_circular(model)
     target = target_of(model, estimator, approximation, latent, compile_kwargs, matrices_of(backend))
+    if not improper(model.free_RVs):
+        latents = [] if isinstance(target, MarginalTarget) else find_latents(model, latent)
+        warn_of_constants(model, latents, stacklevel=3)
     weighing = begun(model, target, start, executor, random_seed, compile_kwargs, progressbar, climbs)
     trust, dimension = weighing.drawn(draws), weighing.theta.shape[1]
     if not trust.suffices(dimension):

@@ -14,7 +14,7 @@ import pymc as pm
 import xarray as xr
 
 from pmgp.interface.executors import Executors, check_executor
-from pmgp.interface.importance.evidence import evidence
+from pmgp.interface.importance.evidence import OF_WEIGHTS, evidence
 from pmgp.interface.sampling import fingerprint
 from pmgp.interface.sampling.cross_validation import LONGEST_CHAIN
 from pmgp.interface.sampling.run import sample
@@ -78,6 +78,11 @@ def evidences(
         With ``log_evidence``, ``standard_error``, ``pareto_k``, ``effective_size`` and ``trusted`` for each ``model``;
         see `evidence`. The attribute ``workers`` says what ran where and for how long.
 
+    Warns
+    -----
+    UserWarning
+        As `evidence` does, with the model's name, except about weights, whose numbers are in the result.
+
     Raises
     ------
     ModelError, ValueError
@@ -111,23 +116,29 @@ def evidences(
     }
     cells = StoredCells(asdict(settings), out)
     table = cells.complete(calls, executor, stall_limit, "Models" if progressbar else None)
+    for name in models:
+        for text in cells.results[name]["warnings"]:
+            warnings.warn(f"model {name!r}: {text}", stacklevel=2)
     columns = {name: ("model", [cells.results[model][name] for model in models]) for name in NUMBERS}
     return xr.Dataset(columns, coords={"model": list(models)}, attrs={"workers": table})
 
 
 def _integrated(model: pm.Model, settings: Integration, seed: np.random.SeedSequence) -> dict[str, Any]:
-    """Return the evidence of a model; this runs in a worker."""
+    """Return the evidence of a model, with warnings about other things than its weights; this runs in a worker."""
     drawing, weighing = map(np.random.default_rng, seed.spawn(2))
     options: dict[str, Any] = {"progressbar": False, "quiet": True, "compute_convergence_checks": False}
     chains: dict[str, Any] = {"draws": settings.draws, "tune": settings.tune, "chains": settings.chains, "cores": 1}
     with warnings.catch_warnings():
-        # The warnings are about the weights, whose numbers are in the result.
         warnings.simplefilter("ignore", UserWarning)
         idata = sample(model, **chains, random_seed=drawing, **options)
+    with warnings.catch_warnings(record=True) as caught:
+        warnings.simplefilter("always", UserWarning)
         found = evidence(idata, model=model, draws=settings.theta_draws, random_seed=weighing, progressbar=False)
     trust = found.trust
+    said = [str(one.message) for one in caught if issubclass(one.category, UserWarning)]
     values = (found.log_evidence, found.standard_error, trust.pareto_k, trust.effective_size, trust.reliable)
-    return {
+    numbers = {
         name: value.item() if isinstance(value, np.generic) else value
         for name, value in zip(NUMBERS, values, strict=True)
     }
+    return numbers | {"warnings": [text for text in said if not text.startswith(OF_WEIGHTS)]}
