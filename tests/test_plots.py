@@ -295,8 +295,8 @@ def test_transform_histogram_is_level_for_the_right_distribution_only():
     assert heights(PredictedCounts.log_normal(np.log(rates), np.full(4000, 0.6)))[[0, -1]].max() < 0.6
 
 
-@pytest.mark.parametrize("factor", [1, 100])
-def test_counts_are_drawn_within_and_outside_their_intervals(factor):
+@pytest.mark.parametrize(("factor", "scale"), [(1, "symlog"), (100, "log")])
+def test_counts_are_drawn_within_and_outside_their_intervals(factor, scale):
     rates = np.linspace(1, 30, 40) * factor
     y = np.random.default_rng(1).poisson(rates)
     y[0] = 500 * factor
@@ -311,7 +311,7 @@ def test_counts_are_drawn_within_and_outside_their_intervals(factor):
     np.testing.assert_array_equal(len(inside), np.sum((low <= y) & (y <= high)))
     np.testing.assert_array_equal(axes.collections[0].get_segments()[5], [[rates[5], low[5]], [rates[5], high[5]]])
     assert {"predicted mean of calls", "observed calls", "density of points"} <= set(shown(figure))
-    assert axes.get_xscale() == "symlog"
+    assert axes.get_xscale() == scale
 
 
 @pytest.mark.parametrize("missing", [np.nan, np.ma.masked])
@@ -558,3 +558,22 @@ def test_forecasts_before_and_after_a_trend_are_drawn_apart():
     for found, expected in zip(drawn, [[0, 1, 2], np.arange(2, 9), [8, 9, 10, 11]], strict=True):
         np.testing.assert_array_equal(found, expected)
     assert sum("forecast" in text for text in axes.get_legend_handles_labels()[1]) == 1
+
+
+@pytest.mark.parametrize(
+    ("counts", "scale"),
+    [([3, 0, 30], "linear"), ([0, 3, 700], "symlog"), ([150_000, 260_000], "linear"), ([120, 400_000], "log")],
+)
+def test_counts_fill_their_axes(counts, scale):
+    """A logarithmic axis from zero would put large counts of one size into a corner."""
+    predicted = scores.counts.PredictedCounts.log_normal(np.log(np.maximum(counts, 0.5)), np.full(len(counts), 1e-4))
+    axes = plots.counts(counts, predicted).axes[0]
+    assert axes.get_xscale() == scale
+    transformed = axes.transData.transform([[min(counts), min(counts)], [max(counts), max(counts)]])
+    assert np.ptp(axes.transAxes.inverted().transform(transformed), axis=0).min() > 0.5
+
+
+def test_means_of_densities_are_written_briefly():
+    draws = 5e11 * np.random.default_rng(1).uniform(0.9, 1.1, (2, 50))
+    figure = plots.posterior(az.from_dict({"posterior": {"variance": draws}}))
+    assert [text.get_text() for text in figure.axes[0].texts] == ["5e+11 mean"]

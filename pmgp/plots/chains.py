@@ -16,7 +16,7 @@ from matplotlib.lines import Line2D
 
 from pmgp import diagnostics
 from pmgp.plots.names import in_lines, plain
-from pmgp.plots.style import GRAY, WIDTH, style
+from pmgp.plots.style import GRAY, WIDTH, few_ticks, style
 
 RHAT_LIMIT = 1.01
 """Chains agree well enough if R-hat is below this value (Vehtari et al. 2021)."""
@@ -136,6 +136,11 @@ def posterior(
         figure.legend(handles=[Line2D([], [], **look)], loc="outside upper right")
     for axes, unit in zip(figure.axes, _units(idata, var_names, units), strict=False):
         axes.set_xlabel(plain(unit))
+        few_ticks(axes.xaxis)
+        for text in axes.texts:
+            # ArviZ writes 5.7e11 with all its zeros.
+            value, _, word = text.get_text().partition(" ")
+            text.set_text(f"{float(value):.2g} {word}")
     return figure
 
 

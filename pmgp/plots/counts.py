@@ -8,15 +8,16 @@ import matplotlib.pyplot as plt
 import numpy as np
 from matplotlib.axes import Axes
 from matplotlib.figure import Figure
-from matplotlib.ticker import MaxNLocator
 from numpy.typing import ArrayLike, NDArray
 
 from pmgp.plots.names import in_lines
-from pmgp.plots.style import ACCENT, GRAY, WIDTH, style
+from pmgp.plots.style import ACCENT, GRAY, WIDTH, few_ticks, style
 
 CONFIDENCE = 0.9
 LARGE = 50
-"""An axis is logarithmic for counts above this one."""
+"""An axis may be logarithmic for counts above this one."""
+DECADE = 10
+"""Counts that differ by a larger factor have logarithmic axes."""
 MOST_DIGITS = 4
 """With longer counts there is room for fewer numbers on an axis."""
 
@@ -77,7 +78,8 @@ def counts(y: ArrayLike, predicted: CountDistributions, name: str = "count", bin
     with style():
         figure, (left, right) = plt.subplots(1, 2, figsize=(WIDTH, 4.6), width_ratios=(3, 2))
         draw_observed(left, y, mean, interval, "count")
-        _count_axes(left, float(max(y.max(), mean.max(), interval.high.max())))
+        everything = np.concatenate([y, mean, *interval])
+        _count_axes(left, float(everything.min()), float(everything.max()))
         left.set(xlabel=in_lines(f"predicted mean of {name}", 50), ylabel=in_lines(f"observed {name}", 45))
         transform = predicted.cumulative(y - 1), predicted.cumulative(y)
         draw_transform(right, transform, bins, "probability up to the observed count")
@@ -121,16 +123,20 @@ def draw_observed(axes: Axes, y: NDArray[Any], mean: NDArray[np.float64], interv
     axes.legend(loc="lower left", bbox_to_anchor=(0, 1), ncols=2)
 
 
-def _count_axes(axes: Axes, largest: float) -> None:
-    """Make the axes of large counts logarithmic, and those of others linear with whole numbers."""
-    if largest <= LARGE:
-        for axis in (axes.xaxis, axes.yaxis):
-            axis.set_major_locator(MaxNLocator("auto", integer=True))
+def _count_axes(axes: Axes, smallest: float, largest: float) -> None:
+    """Make the axes logarithmic if counts are large and differ by orders of magnitude, and otherwise linear."""
+    if largest <= max(LARGE, DECADE * smallest):
+        few_ticks(axes.xaxis, axes.yaxis, integer=True)
+    elif smallest >= DECADE:
+        axes.set(xscale="log", yscale="log")
     else:
         powers = range(len(str(int(largest))))
-        ticks = [0, *[k * 10.0**power for power in powers for k in ((1, 3) if len(powers) <= MOST_DIGITS else (1,))]]
+        step = 1 + len(powers) // (MOST_DIGITS + 2)
+        within = (1, 3) if len(powers) <= MOST_DIGITS else (1,)
+        ticks = [0, *[k * 10.0**power for power in powers[::step] for k in within]]
         axes.set_xscale("symlog", linthresh=1)
         axes.set_yscale("symlog", linthresh=1)
         axes.set_xticks(ticks, [f"{tick:g}" for tick in ticks])
         axes.set_yticks(ticks, [f"{tick:g}" for tick in ticks])
-        axes.set(xlim=(-0.2, 1.3 * largest), ylim=(-0.2, 1.3 * largest))
+        ends = (-0.2 if smallest < 1 else smallest / 1.3, 1.3 * largest)
+        axes.set(xlim=ends, ylim=ends)

@@ -10,7 +10,7 @@ from scipy.stats import norm
 
 from pmgp.plots.counts import Interval, draw_observed, draw_transform
 from pmgp.plots.names import in_lines
-from pmgp.plots.style import WIDTH, style
+from pmgp.plots.style import WIDTH, few_ticks, style
 
 
 def measurements(y: ArrayLike, mean: ArrayLike, sd: ArrayLike, name: str = "measurement", bins: int = 10) -> Figure:
@@ -49,6 +49,7 @@ def measurements(y: ArrayLike, mean: ArrayLike, sd: ArrayLike, name: str = "meas
         figure, (left, right) = plt.subplots(1, 2, figsize=(WIDTH, 4.6), width_ratios=(3, 2))
         interval = Interval(*(np.asarray(predicted.ppf(end)) for end in (0.05, 0.95)))
         draw_observed(left, y, mean, interval, "value")
+        few_ticks(left.xaxis, left.yaxis)
         left.set(xlabel=in_lines(f"predicted mean of {name}", 50), ylabel=in_lines(f"observed {name}", 45))
         up_to = predicted.cdf(y)
         draw_transform(right, (up_to, up_to), bins, "probability up to the observed value")

@@ -8,6 +8,8 @@ from typing import Any
 import arviz  # noqa: F401  registers its styles with matplotlib
 import matplotlib
 import matplotlib.pyplot as plt
+from matplotlib.axis import Axis
+from matplotlib.ticker import MaxNLocator
 
 WIDTH = 10.0
 """Width of every figure in inches; pages show it at nine tenths of its size, and letters of ten points at nine."""
@@ -44,3 +46,9 @@ def style() -> AbstractContextManager[None]:
     matplotlib.get_backend()
     plt.draw_if_interactive()
     return plt.style.context(["arviz-variat", _SETTINGS])
+
+
+def few_ticks(*chosen: Axis, integer: bool = False) -> None:
+    """Keep the numbers beside axes apart, also long ones."""
+    for axis in chosen:
+        axis.set_major_locator(MaxNLocator(5, integer=integer))
