@@ -370,6 +370,27 @@ def test_what_cannot_be_said_of_one_does_not_hide_the_other(wild):
     assert set(prediction.data_vars) == {"counts_mean", "latent_mean", "latent_variance"}
 
 
+@pytest.mark.parametrize(
+    ("wild", "values"),
+    [
+        (lambda f: pm.StudentT("wild", pm.HalfNormal("nu"), f, observed=np.zeros(N)), {"nu": 0.9}),
+        (lambda f: pm.InverseGamma("wild", pm.HalfNormal("a"), pm.math.exp(f), observed=np.ones(N)), {"a": 0.9}),
+        (lambda f: pm.SkewStudentT("wild", pm.HalfNormal("a"), 2.0, mu=f, observed=np.ones(N)), {"a": 0.4}),
+    ],
+    ids=["Student", "inverse gamma", "skew Student"],
+)
+def test_a_mean_that_some_draws_do_not_have_is_left_out(wild, values):
+    """One draw of two without a mean made all predictions NaN, or a Student's what its mode is."""
+    model = build(wild)
+    two = xr.concat([one_draw(**(values | dict.fromkeys(values, 3.0))), one_draw(**values)], dim="draw")
+    with pytest.warns(UserWarning, match="'mean' left out: at some draws of the posterior"):
+        prediction = pmgp.predict(two, XNEW, model=model, progressbar=False)
+    assert set(prediction.data_vars) == {"latent_mean", "latent_variance"}
+    assert np.isfinite(prediction["latent_mean"]).all()
+    finite = pmgp.predict(one_draw(**dict.fromkeys(values, 3.0)), XNEW, model=model, progressbar=False)
+    assert np.isfinite(finite["mean"]).all()
+
+
 # The latent part is always given
 
 
@@ -580,3 +601,5 @@ def test_groups_that_would_count_from_the_end_are_refused(index):
     model = build(grouped)
     with pytest.raises(ValueError, match=r"at\['group'\] has the negative index -1, which would count from the end"):
         pmgp.predict(one_draw(level=np.ones(3)), XNEW, model=model, at={"group": index}, progressbar=False)
+    with pytest.raises(ValueError, match=r"at\['group'\] has the value 1.5, which is no index: give numbers of groups"):
+        pmgp.predict(one_draw(level=np.ones(3)), XNEW, model=model, at={"group": [0, 1.5, 2, 1]}, progressbar=False)

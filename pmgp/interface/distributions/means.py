@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import numpy as np
 import pytensor.tensor as pt
+from pymc.distributions.continuous import SkewStudentTRV
 from pymc.distributions.mixture import _HurdleRV
 from pymc.distributions.moments import mean
 from pymc.distributions.truncated import TruncatedRV
@@ -24,11 +25,14 @@ from pytensor.tensor.variable import TensorVariable
 COUNTS = (BetaBinomialRV, BinomialRV, GeometricRV, NegBinomialRV, PoissonRV)
 """Distributions of whole numbers that are never negative."""
 
+TAILS = {StudentTRV: (1, 1.0), SkewStudentTRV: (2, 0.5)}
+"""Distributions with a mean if their first parameters, in this number, are above a bound, which PyMC does not check."""
+
 
 def conditional_mean(rv: TensorVariable) -> TensorVariable:
     """Return the mean that PyMC knows, or that of counts without zero and of hurdle counts.
 
-    A Student distribution with constant nu up to 1 has none.
+    It is not a number where variable parameters leave the distribution without a mean.
 
     Raises
     ------
@@ -37,14 +41,26 @@ def conditional_mean(rv: TensorVariable) -> TensorVariable:
     NotImplementedError
         If PyMC does not know it.
     """
-    if isinstance(rv.owner.op, StudentTRV):
-        [nu] = constant_fold([rv.owner.op.dist_params(rv.owner)[0]], raise_not_constant=False)
-        if not isinstance(nu, Variable) and np.any(nu <= 1.0):
-            raise UndefinedMomentException("a Student distribution with nu of 1 or less has no mean")
+    if type(rv.owner.op) in TAILS:
+        return _where_tails_allow(rv)
     if isinstance(rv.owner.op, _HurdleRV):
         _, weights, _, positive = rv.owner.inputs
         return weights[..., 1] * conditional_mean(positive)
     return _without_zero(rv) if isinstance(rv.owner.op, TruncatedRV) else mean(rv)
+
+
+def _where_tails_allow(rv: TensorVariable) -> TensorVariable:
+    """Return the mean of a distribution whose first parameters must exceed a bound for it."""
+    found, (number, bound) = mean(rv), TAILS[type(rv.owner.op)]
+    for given in rv.owner.op.dist_params(rv.owner)[:number]:
+        [value] = constant_fold([given], raise_not_constant=False)
+        if isinstance(value, Variable):
+            found = pt.switch(given > bound, found, np.nan)
+        elif np.any(value <= bound):
+            raise UndefinedMomentException(
+                f"a distribution with such tails (nu, or a or b, of {bound:g} or less) has no mean"
+            )
+    return found
 
 
 def _without_zero(rv: TensorVariable) -> TensorVariable:

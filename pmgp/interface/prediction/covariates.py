@@ -63,12 +63,14 @@ def check_at(
             raise ValueError(f"at has {name!r}, the inputs of {latent}: Xnew gives them at the new points")
         if data[name] not in used:
             raise ValueError(f"at has {name!r}, which no observed variable that depends on {latent} uses")
-        checked[name] = _numbers(name, value, data[name].type.dtype)
-        _refuse_from_the_end(name, checked[name], data[name], list(used))
+        numbers = _numbers(name, value)
+        if _is_index(data[name], list(used)):
+            _refuse_no_groups(name, numbers)
+        checked[name] = as_data(f"at[{name!r}]", numbers, data[name].type.dtype)
     return checked
 
 
-def _numbers(name: str, value: Any, dtype: str) -> np.ndarray:
+def _numbers(name: str, value: Any) -> np.ndarray:
     what = f"at[{name!r}]"
     refuse_masked(what, value)
     refuse_dates(what, value)
@@ -79,15 +81,22 @@ def _numbers(name: str, value: Any, dtype: str) -> np.ndarray:
     # Infinity is a limit, such as that of an observation which is not censored.
     if np.isnan(found).any():
         raise ValueError(f"{what} has a value that is not finite: nan")
-    return as_data(what, found, dtype)
+    return found
 
 
-def _refuse_from_the_end(name: str, values: np.ndarray, variable: TensorVariable, graphs: list[Any]) -> None:
-    """Refuse negative numbers of groups, which pandas gives for unknown ones, and which would count from the end."""
-    indexed = [
-        node for node in {v.owner for v in graphs} if node is not None and isinstance(node.op, AdvancedSubtensor)
-    ]
-    if (values < 0).any() and any(variable in node.inputs[1:] for node in indexed):
+def _is_index(variable: TensorVariable, graphs: list[Any]) -> bool:
+    nodes = {one.owner for one in graphs if one.owner is not None}
+    return any(isinstance(node.op, AdvancedSubtensor) and variable in node.inputs[1:] for node in nodes)
+
+
+def _refuse_no_groups(name: str, values: np.ndarray) -> None:
+    """Refuse fractions, and negative numbers, which pandas gives for unknown groups, and which count from the end."""
+    if (values != np.round(values)).any():
+        raise ValueError(
+            f"at[{name!r}] has the value {values[values != np.round(values)][0]:g}, which is no index: give numbers of "
+            "groups, from 0"
+        )
+    if (values < 0).any():
         raise ValueError(
             f"at[{name!r}] has the negative index {values[values < 0][0]:g}, which would count from the end: give "
             "numbers of groups, from 0"

@@ -16,6 +16,7 @@ from pmgp.interface.model.labels import category_names
 from pmgp.interface.model.latent_variable import have_rows
 from pmgp.interface.prediction.averages import parts_of
 from pmgp.interface.prediction.covariates import check_order
+from pmgp.interface.prediction.existing import existing
 from pmgp.interface.prediction.predictor_rows import predict_rows, refuse_inputs
 from pmgp.interface.prediction.responses import Expectation, expectations_of
 from pmgp.interface.prediction.setting import PredictionTask, find_predicted, observed_below, prepare
@@ -167,7 +168,7 @@ def predict(
         for name, kinds in found.items()
         for kind, function in kinds.items()
     }
-    averages = _averages(setting, expectations, block_size, progressbar)
+    averages = existing(_averages(setting, expectations, block_size, progressbar), LATENT)
     labels = None if setting.rows.single else setting.rows.labels(setting.points.model)
     return _dataset(setting, averages, labels)
 

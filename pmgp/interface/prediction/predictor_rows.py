@@ -40,6 +40,7 @@ from pmgp.interface.model.pieces import piece_of
 from pmgp.interface.model.points import initial_values
 from pmgp.interface.model.posterior import rows_of
 from pmgp.interface.model.theta_vector import ThetaVector
+from pmgp.interface.prediction.existing import existing
 from pmgp.interface.prediction.grown import GrownPiece, places_in_posterior
 
 # Pairs of draws of what was not sampled, for each draw of the posterior, where an observation has several predictors.
@@ -61,6 +62,7 @@ def predict_rows(
     for place, name in enumerate(graphs):
         each = [rows.expected(rng, place, theta, one) for theta, one in zip(thetas, pieces, strict=True)]
         found[name] = np.mean(each, axis=0)
+    found = existing(found, ())
     for prefix, predictors in _prefixed(rows.written).items():
         moments = [_moments(predictors, theta, one) for theta, one in zip(thetas, pieces, strict=True)]
         means, variances = (np.array(each) for each in zip(*moments, strict=True))
