@@ -8,13 +8,14 @@ import numpy as np
 import pandas as pd
 
 from case_studies.orthants import results, study
-from case_studies.orthants.study import COUNTS, EXPERIMENT_4, OURS, Bias, Block, Extinction, Scale, Setting
+from case_studies.orthants.study import COUNTS, EXPERIMENT_4, ONE_FEATURE, OURS, Bias, Block, Extinction, Scale, Setting
 
 __all__ = ["beside_article", "coverage", "evidences", "experiment_4", "fourth_table", "nats", "summarized", "table"]
 
 CELL = ["part", "which", "method", "draws"]
 DASH = "–"
 PUBLISHED = "article"
+IN_TABLES = (ONE_FEATURE, COUNTS[1], OURS)
 
 
 def with_errors(runs: pd.DataFrame) -> pd.DataFrame:
@@ -61,7 +62,7 @@ def table(runs: pd.DataFrame, part: str, measure: str, digits: int) -> pd.DataFr
         _printed(*row, digits, full) for row in cells[["mean", "error", "runs", "extinct"]].itertuples(index=False)
     ]
     wide = pd.Series(shown, cells.index).unstack("which").fillna(DASH)
-    names = [PUBLISHED, *COUNTS, OURS]
+    names = [PUBLISHED, *IN_TABLES]
     return wide.loc[[name for name in names if name in wide.index.get_level_values("method")]]
 
 
@@ -76,7 +77,7 @@ def nats(runs: pd.DataFrame) -> pd.DataFrame:
     """Mean absolute error of log p(y|theta) in nats on the problems of experiment 2, by method and draws."""
     cells = summarized(runs, "nats").loc["linear"]
     wide = cells["mean"].unstack("which")
-    return wide.loc[[(name, draws) for name, draws in wide.index if name in (*COUNTS, OURS)]]
+    return wide.loc[[(name, draws) for name, draws in wide.index if name in IN_TABLES]]
 
 
 def experiment_4(settings: pd.DataFrame) -> pd.DataFrame:
@@ -107,7 +108,7 @@ def evidences(settings: pd.DataFrame) -> pd.DataFrame:
     found = experiment_4(settings)
     wide = found[["log_error", "seconds"]].unstack("method")
     columns = [(name, method) for name in ("log_error", "seconds") for method in EXPERIMENT_4]
-    return wide[columns].drop(columns=[("log_error", "ESS")])
+    return wide[columns].drop(columns=[("log_error", "ESS"), ("log_error", "HMC")])
 
 
 def coverage(frames: dict[type, pd.DataFrame], scale: Scale) -> pd.DataFrame:

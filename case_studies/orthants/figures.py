@@ -11,8 +11,8 @@ from matplotlib.axes import Axes
 from matplotlib.figure import Figure
 
 from case_studies.orthants import results
-from case_studies.orthants.comparison import summarized
-from case_studies.orthants.study import COUNTS, OURS
+from case_studies.orthants.comparison import IN_TABLES, summarized
+from case_studies.orthants.study import COUNTS, ONE_FEATURE, OURS
 from pmgp.plots.style import ACCENT, GRAY, WIDTH, style
 
 __all__ = ["bias", "errors_against_seconds", "extinction", "floors"]
@@ -20,6 +20,7 @@ __all__ = ["bias", "errors_against_seconds", "extinction", "floors"]
 LOOK: dict[str, dict[str, Any]] = {
     COUNTS[0]: {"color": "#d1495b", "marker": "o"},
     COUNTS[1]: {"color": "#f0b67f", "marker": "o"},
+    ONE_FEATURE: {"color": "#d1495b", "marker": "o", "markerfacecolor": "white", "linestyle": "--"},
     "SMC": {"color": "#8d6b94", "marker": "v"},
     "GHK": {"color": "#4f9d69", "marker": "s"},
     "GHK random": {"color": "#4f9d69", "marker": "s", "markerfacecolor": "white", "linestyle": "--"},
@@ -29,6 +30,7 @@ LOOK: dict[str, dict[str, Any]] = {
     "EP importance": {"color": "#8fc1d4", "marker": "s"},
     "AIS": {"color": "#b08d57", "marker": "^"},
     "ESS": {"color": GRAY, "marker": "^"},
+    "HMC": {"color": GRAY, "marker": "s", "linestyle": "--"},
     "SciPy": {"color": "black", "marker": "x", "linestyle": ":"},
 }
 # Log of the mean absolute percentage error, and seconds, that the text of the article gives for problem 3.
@@ -112,7 +114,7 @@ def floors(runs: pd.DataFrame) -> Figure:
         axes.errorbar(line["draws"], line["mean"], line["error"], color="black", marker="P", capsize=2, label="article")
         expected = line["mean"].iloc[0] * np.sqrt(line["draws"].iloc[0] / line["draws"])
         axes.plot(line["draws"], expected, color=GRAY, linestyle=":", label="as 1/√M from its first")
-        for name in (*COUNTS, OURS):
+        for name in IN_TABLES:
             _errors(axes, cells.loc[n].loc[name] if n in cells.index.get_level_values(0) else None, name)
         axes.set(xscale="log", yscale="log", title=f"N = {n}", xlabel="draws or particles M")
     grid[0].set_ylabel("error of log I, percent")

@@ -10,11 +10,13 @@ import numpy as np
 from scipy.special import ndtr
 from scipy.stats import multivariate_normal
 
+from case_studies.orthants.one_feature import counted
 from case_studies.orthants.problems import Problem
 from pmgp.core.approximations import ExpectationPropagation
 from pmgp.core.estimators import AnnealedImportanceSampling, Estimator, ImportanceSampling
 from pmgp.core.estimators.importance import log_mean_exp
 from pmgp.core.gaussians import DensePrior, SiteApproximation
+from pmgp.core.latent_updates.hmc import HamiltonianUpdate
 from pmgp.core.likelihoods import BernoulliProbit
 from pmgp.core.orthants import log_probability
 from pmgp.core.orthants.ordering import Ordered, ordered
@@ -82,6 +84,10 @@ def _resampled(
     return Found(population.log_estimate, chances.mean(axis=0))
 
 
+def _on_one_feature(rng: np.random.Generator, problem: Problem, draws: int) -> Found:
+    return Found(*counted(rng, problem, draws))
+
+
 def _sequential(name: str, rng: np.random.Generator, problem: Problem, draws: int) -> Found:
     found = log_probability(0.0, np.inf, 0.0, problem.orthant, method=name, draws=draws, random_seed=rng)
     given = conditional(problem, 1.0)
@@ -133,6 +139,22 @@ def _elliptical_slices(rng: np.random.Generator, problem: Problem, draws: int) -
     return Found(np.nan, conditional(problem, JITTER).chances(kept[BURN_IN:]).mean(axis=0))
 
 
+def _hamiltonian(rng: np.random.Generator, problem: Problem, draws: int) -> Found:
+    """A chain of the whitened f, with as many trajectories between draws as the other chain has moves; from zero."""
+    covariance = np.asfortranarray(problem.covariance + JITTER * np.eye(problem.size))
+    update, prior = HamiltonianUpdate("prior"), DensePrior(np.zeros(problem.size), covariance).factorized()
+    target = update.prepare(prior, BernoulliProbit(problem.y))
+    point, step = update.init(target, np.zeros(problem.size)), update.initial_step_size(problem.size)
+    kept = []
+    for index in range(1, SKIPPED * (draws + BURN_IN) + 1):
+        point, info = update.step(rng, point, target, step)
+        if index <= SKIPPED * BURN_IN:
+            step *= np.exp((info.acceptance_rate - update.target_acceptance) / np.sqrt(index))
+        elif index % SKIPPED == 0:
+            kept.append(point.payload)
+    return Found(np.nan, conditional(problem, JITTER).chances(np.array(kept)).mean(axis=0))
+
+
 def _scipy(rng: np.random.Generator, problem: Problem, draws: int) -> Found:
     """Genz's lattice with this number of points; it has no draws to predict from."""
     zeros = np.zeros(problem.size)
@@ -144,6 +166,7 @@ def _scipy(rng: np.random.Generator, problem: Problem, draws: int) -> Found:
 METHODS: dict[str, Method] = {
     "GPC-MC hard": partial(_resampled, hard_count),
     "GPC-MC soft": partial(_resampled, soft_count),
+    "GPC-MC one feature": _on_one_feature,
     "SMC": partial(_resampled, sequential_monte_carlo),
     "GHK": partial(_sequential, "ghk"),
     "GHK random": _in_random_order,
@@ -153,6 +176,7 @@ METHODS: dict[str, Method] = {
     "EP importance": partial(_estimated, ImportanceSampling),
     "AIS": partial(_estimated, lambda draws: AnnealedImportanceSampling(draws=draws)),
     "ESS": _elliptical_slices,
+    "HMC": _hamiltonian,
     "SciPy": _scipy,
 }
 """By name. "GPC-MC" is the article's, "EP-twisted" the package's default; "random" has the order of the counts."""

@@ -32,8 +32,8 @@ class Scale:
     share : float
         The share of the article's runs that are made.
     work : float
-        Runs of the counts at one M take at most this many N^2 M in all, but there are at least three; and none where
-        three take 200 times as many, or the particles more than :data:`LARGEST` numbers.
+        Runs of the counts for any covariance take at most this many N^2 M in all at one M, but there are at least
+        three; and none where three take 200 times as many, or the particles more than :data:`LARGEST` numbers.
     classes : tuple of int
         Problems of experiment 4.
     fewest, most : int
@@ -65,7 +65,7 @@ class Scale:
         return max(min(full, int(self.work / (n * n * draws))), 3) if resampled else full
 
     def feasible(self, n: int, draws: int) -> bool:
-        """Whether the counts run with this number of draws."""
+        """Whether the counts for any covariance run with this number of draws."""
         return 3.0 * n * n * draws <= 200.0 * self.work and n * draws <= LARGEST
 
 

@@ -24,6 +24,8 @@ from case_studies.tools.stream import stream
 __all__ = ["SCALES", "Bias", "Block", "Extinction", "Scale", "Setting", "Unit", "run", "setting", "units"]
 
 COUNTS = ("GPC-MC hard", "GPC-MC soft")
+ONE_FEATURE = "GPC-MC one feature"
+"""The first of these, with the same estimates in less time and memory, for Tables 1 to 3."""
 OURS = "EP-twisted"
 DRAWS = (64, 200, 1000)
 """Numbers of draws of the new method."""
@@ -37,6 +39,7 @@ COMPETITORS = {
     "EP importance": (64, 1000, 10_000),
     "AIS": (16, 64, 256),
     "ESS": (10, 100, 1000),
+    "HMC": (10, 100, 1000),
     "SciPy": (1000, 10_000),
 }
 """Methods in Figures 1 and 2, with their numbers of draws; EP alone has none, SciPy's are points of a lattice."""
@@ -44,7 +47,7 @@ COMPETITORS = {
 RUNS = 10
 """Number of runs of a competitor, as in the article's figures."""
 
-EXPERIMENT_4 = {"GPC-MC soft": 0, "ESS": 300, "EP": 0, "EP importance": 1000, OURS: 1000}
+EXPERIMENT_4 = {"GPC-MC soft": 0, "ESS": 300, "HMC": 300, "EP": 0, "EP importance": 1000, OURS: 1000}
 """Methods and draws; the particles of the first depend on size and scale."""
 
 REFERENCE = 10_000
@@ -130,13 +133,14 @@ def _hypers() -> range:
 
 
 def _blocks(scale: Scale) -> Iterator[Block]:
+    hard, soft = COUNTS
     places = [("factor", n) for n in scale.sizes] + [("linear", number) for number in scale.linear]
     for part, which in places:
-        tried = [Block(part, which, OURS, draws) for draws in DRAWS]
-        tried += [Block(part, which, name, draws) for draws in scale.particles for name in COUNTS]
+        tried = {OURS: DRAWS, ONE_FEATURE: scale.particles, soft: scale.particles}
         if (part, which) == ("linear", scale.figure):
-            tried += [Block(part, which, name, draws) for name, every in COMPETITORS.items() for draws in every]
-        yield from (one for one in tried if one.method not in COUNTS or scale.feasible(one.n, one.draws))
+            tried |= {hard: scale.particles} | COMPETITORS
+        every = [Block(part, which, name, draws) for name, numbers in tried.items() for draws in numbers]
+        yield from (one for one in every if one.method not in COUNTS or scale.feasible(one.n, one.draws))
 
 
 def _extinctions(scale: Scale) -> Iterator[Extinction]:
