@@ -216,6 +216,13 @@ def shared():
     pm.Normal("y", Z + u[GROUP], pm.math.exp(level + 0.5 * u[GROUP]), observed=Z)
 
 
+def opposite():
+    tau = pm.HalfNormal("tau", 1.0)
+    u, v = pm.Normal("u", 0.0, tau, shape=4)[GROUP], pm.Normal("v", 0.0, tau, shape=4)[GROUP]
+    shapes = (2.0 * pm.math.sigmoid(u + Z * v), 2.0 * pm.math.sigmoid(-u - Z * v))
+    pm.BetaBinomial("y", *shapes, n=9, observed=COUNTS)
+
+
 def shared_without_constants():
     """As the refusal of the one before advises."""
     level, u = pm.Normal("level", 0.0, 1.0), pm.Normal("u", 0.0, pm.HalfNormal("tau", 1.0), shape=4)
@@ -237,6 +244,11 @@ def two_maps():
         (mixed, ["f", "u"], r"'f' has a dense covariance, and 'u' a sparse precision"),
         (deviations, None, r"does not factorize over linear predictors of u, s"),
         (shared, ["u"], r"take constants out of the exponential: exp\(g\) \* exp\(0\.5 \* u\[group\]\)"),
+        (
+            opposite,
+            None,
+            r"consist of \(u, v\) and of \(u, v\)\. If one of them is another with the opposite sign, write",
+        ),
         (indexed, ["u", "h"], r"'h' is not a free multivariate normal variable"),
     ],
 )

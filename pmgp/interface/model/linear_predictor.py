@@ -85,7 +85,10 @@ class LinearPredictor:
         """Return a sentence that names the variables in each predictor."""
         names = dict(zip(self._leaves, self._names, strict=True))
         found = [sorted(names[one] for one in values_read([node]) if one in names) for node in self._nodes]
-        return "The predictors consist of " + " and of ".join(f"({', '.join(each)})" for each in found) + "."
+        words = "The predictors consist of " + " and of ".join(f"({', '.join(each)})" for each in found) + "."
+        if len({tuple(each) for each in found}) < len(found):
+            words += " If one of them is another with the opposite sign, write it as -(...) of that."
+        return words
 
     @property
     def scaled(self) -> bool:
