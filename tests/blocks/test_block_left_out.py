@@ -29,7 +29,7 @@ from tests.test_loo import QUIET, SETTINGS, distance
 
 PLACES = np.array([0.0, 0.1, 0.3, 0.4])
 WHERE = np.array([0, 2, 1, 3, 2])
-REALS = np.array([0.3, -0.8, 0.1, 0.8, 1.2])
+REALS = np.array([0.3, -2.0, 0.1, 0.8, 1.2])
 COUNTS = np.array([9, 1, 4, 12, 7])
 
 
@@ -41,7 +41,7 @@ def normals(size: int) -> np.ndarray:
     return norm.ppf(qmc.Sobol(size, rng=np.random.default_rng(1)).random(2**16))
 
 
-def model_of(family: str) -> pm.Model:
+def model_of(family: str, exposure=1.0) -> pm.Model:
     """Two processes, and two observations at one of the places."""
     coords = {"row": list("abcde")}
     with pm.Model(coords=coords) as model:
@@ -51,7 +51,9 @@ def model_of(family: str) -> pm.Model:
         if family == "normal":
             pm.Normal("y", f, pm.math.exp(g), observed=REALS, dims="row")
         else:
-            pm.NegativeBinomial("y", mu=pm.math.exp(f), alpha=pm.math.exp(g), observed=COUNTS, dims="row")
+            pm.NegativeBinomial(
+                "y", mu=np.asarray(exposure) * pm.math.exp(f), alpha=pm.math.exp(g), observed=COUNTS, dims="row"
+            )
     return model
 
 
@@ -73,16 +75,16 @@ def sums_without_each(densities: np.ndarray) -> np.ndarray:
 
 
 @cache
-def at_scale_one(family: str):
-    parts, theta = take_apart(model_of(family), compile_kwargs=FAST), np.zeros(1)
+def at_scale_one(family: str, exposure=1.0):
+    parts, theta = take_apart(model_of(family, exposure), compile_kwargs=FAST), np.zeros(1)
     likelihood = parts.likelihood(theta)
     q = ExpectationPropagation().fit(parts.prior(theta).factorized(), likelihood)
     return q, likelihood, Terms(lambda f: parts.terms.flat(np.ascontiguousarray(f), theta), parts.terms.index)
 
 
-def counts():
+def counts(exposure=1.0):
     """A mean and a dispersion, and two counts of one place."""
-    q, likelihood, terms = at_scale_one("counts")
+    q, likelihood, terms = at_scale_one("counts", exposure)
     f, g = np.split(normals(8), 2, axis=1)
     root = np.linalg.cholesky(covariance(PLACES)).T
     rows = np.hstack([f @ root, -0.5 + np.sqrt(0.5) * g @ root])
@@ -116,6 +118,14 @@ def test_they_are_unbiased(problem):
     assert found.std(axis=0).max() < 2.0
 
 
+def test_an_observation_takes_the_share_of_its_site_that_it_has_made():
+    """One of two counts of a place with three hundred times the exposure: with equal shares the median is 0.2."""
+    exposure = np.ones(5)
+    exposure[1] = 300.0
+    found = relative_estimates(*counts(tuple(exposure)))
+    assert np.median(found, axis=0).min() > 0.4
+
+
 def only_own(q, sites):
     columns = block_left_out.__dict__["_whole"](q, sites)
     own = sites[:, None] + q.prior.sites * np.arange(q.size // q.prior.sites)
@@ -133,16 +143,17 @@ def test_moved_particles_that_are_weighed_wrongly_fail(problem, broken, monkeypa
     else:
         moves = block_left_out._moves
         monkeypatch.setattr(
-            block_left_out, "_moves", lambda q, where: moves(q, where)._replace(log_ratios=np.zeros(len(where)))
+            block_left_out, "_moves", lambda q, terms: moves(q, terms)._replace(log_ratios=np.zeros(len(terms.where)))
         )
     found = relative_estimates(*problem)
 
     assert distance(found) > 6.0
 
 
-def integrated_estimates(repeats: int = 250) -> np.ndarray:
+def integrated_estimates(repeats: int = 400) -> np.ndarray:
+    """With as many draws as `loo` has by default."""
     q, likelihood, terms = at_scale_one("normal")
-    rng, estimator = np.random.default_rng(3), RaoBlackwellSampling(draws=16)
+    rng, estimator = np.random.default_rng(3), RaoBlackwellSampling(draws=8)
     estimates = (estimator.estimate(rng, q, likelihood) for _ in range(repeats))
     logs = np.array([integrated_evidence_left_out(one, terms) for one in estimates])
     return np.exp(logs - normal_without_each()[:-1])
@@ -176,12 +187,32 @@ def test_noise_that_nearly_vanishes_leaves_the_prediction_of_regression():
     terms = Terms(lambda f: parts.terms.flat(np.ascontiguousarray(f), np.zeros(1)), np.arange(4))
     found = integrated_left_out._log_predictive(estimate.given, np.append(np.zeros(4), g)[None], terms)[0]
     total = K + np.diag(np.exp(2.0 * g))
-    expected = []
-    for j in range(4):
-        rest = np.delete(np.arange(4), j)
-        weights = np.linalg.solve(total[np.ix_(rest, rest)], total[rest, j])
-        expected.append(norm.logpdf(y[j], weights @ y[rest], np.sqrt(total[j, j] - weights @ total[rest, j])))
-    assert_allclose(found, expected, rtol=1e-6)
+    assert_allclose(found, [of_regression(total, y, j) for j in range(4)], rtol=1e-6)
+
+
+@pytest.mark.parametrize("ratio", [1.0, 5e-4])
+def test_other_observations_of_a_site_stay_where_one_is_left_out(ratio):
+    """One of two measurements at a place may be far more precise, and hides the other one from its site's precision."""
+    noise, g = np.array([1.0, ratio, 1.0, 1.0, 1.0]), np.array([0.0, 0.5, -0.5, 0.0])
+    with pm.Model() as model:
+        f = pm.MvNormal("f", np.zeros(4), cov=pm.LogNormal("scale", 0.0, 0.1) * covariance(PLACES))
+        log_scale = pm.MvNormal("g", np.zeros(4), cov=covariance(PLACES))
+        pm.Normal("y", f[WHERE], noise * pm.math.exp(log_scale[WHERE]), observed=REALS)
+    parts = take_apart(model, compile_kwargs=FAST)
+    likelihood = parts.likelihood(np.zeros(1))
+    q = ExpectationPropagation().fit(parts.prior(np.zeros(1)).factorized(), likelihood)
+    estimate = RaoBlackwellSampling(draws=1).estimate(np.random.default_rng(0), q, likelihood)
+    terms = Terms(lambda rows: parts.terms.flat(np.ascontiguousarray(rows), np.zeros(1)), parts.terms.index)
+    found = integrated_left_out._log_predictive(estimate.given, np.append(np.zeros(4), g)[None], terms)[0]
+    total = covariance(PLACES)[np.ix_(WHERE, WHERE)] + np.diag(np.square(noise * np.exp(g[WHERE])))
+    assert_allclose(found, [of_regression(total, REALS, j) for j in range(5)], rtol=1e-5)
+
+
+def of_regression(total: np.ndarray, y: np.ndarray, j: int) -> float:
+    """Return the log-density of one element of a normal vector given the others."""
+    rest = np.delete(np.arange(len(y)), j)
+    weights = np.linalg.solve(total[np.ix_(rest, rest)], total[rest, j])
+    return float(norm.logpdf(y[j], weights @ y[rest], np.sqrt(total[j, j] - weights @ total[rest, j])))
 
 
 def one_for_each(y: np.ndarray) -> pm.Model:

@@ -19,10 +19,8 @@ from pmgp.core.numerics import linalg
 from pmgp.core.numerics.block_matrices import stacked
 
 # Third difference of a quadratic term relative to its values. Smallest precision of a term, in units of the steps of
-# its second difference; below it is a rounding error.
-ROUNDING, FAINT = 1e-9, 1e-12
-# How often the maximum of a term is computed anew, and the smallest width of a term relative to where its maximum is.
-RENEWALS, RESOLUTION = 2, 1e-13
+# its second difference; below it is a rounding error. Smallest width of a term relative to where its maximum is.
+ROUNDING, FAINT, RESOLUTION = 1e-9, 1e-12, 1e-13
 # Evaluations of a slice before it stays where it is.
 MOST_ANGLES = 100
 
@@ -105,16 +103,19 @@ class IntegratedVector:
     def quadratic(self, f: np.ndarray) -> Quadratic:
         """Return the terms as functions of the vector: (k, C n) to (k, n) arrays.
 
-        Far from its maximum, a sharp term is so low that the value at the maximum does not survive rounding. So that is
-        computed anew from points about the maximum.
+        Far from its maximum, a sharp term is so low that neither the value at the maximum nor the curvature survive
+        rounding. So they are computed anew from points about the maximum.
         """
         location, width = f[:, self.block], 1.0 / np.sqrt(self.site_precision)
         _, slope, curvature = self._differences(f, location, width)
         precision = np.maximum(curvature, FAINT / np.square(width))
         location = location + slope / precision
-        for _ in range(RENEWALS):
-            at, slope, _ = self._differences(f, location, 1.0 / np.sqrt(precision))
-            location = location + slope / precision
+        # Wide steps about the maximum resolve the curvature, and narrow ones the maximum.
+        _, slope, curvature = self._differences(f, location, np.maximum(width, 1.0 / np.sqrt(precision)))
+        precision = np.maximum(curvature, FAINT / np.square(width))
+        location = location + slope / precision
+        at, slope, _ = self._differences(f, location, 1.0 / np.sqrt(precision))
+        location = location + slope / precision
         # The value at the maximum is unknown where double precision has no number near enough to it.
         precision = np.where(1.0 / np.sqrt(precision) > RESOLUTION * np.abs(location), precision, np.nan)
         return Quadratic(at + 0.5 * slope * slope / precision, precision, location)

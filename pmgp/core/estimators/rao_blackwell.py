@@ -26,7 +26,7 @@ from pmgp.core.gaussians import BlockApproximation
 from pmgp.core.likelihoods.base import Likelihood
 from pmgp.core.numerics.arrays import check_whole
 
-# One of so many draws is from the prior.
+# One of so many draws is from the prior, and one at least if there are several.
 WIDE = 8
 
 
@@ -117,6 +117,7 @@ class RaoBlackwellSampling:
         paired = self.antithetic and number > 1
         size = number // 2 if paired else number
         wide = np.arange(size) % WIDE == WIDE - 1
+        wide[-1] |= size > 1 and not wide.any()
         deviations = np.empty((size, len(q.mean)))
         deviations[~wide] = q.sample_deviations(rng, int((~wide).sum()))
         deviations[wide] = q.prior.sample_deviations(rng, int(wide.sum()))

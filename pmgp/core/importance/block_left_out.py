@@ -6,7 +6,8 @@ under q and a share a of the site (b_i, W_i) for the observation, q_-j has the m
     S_j = (V_i^-1 - a W_i)^-1,  c_j = S_j (V_i^-1 mu_i - a b_i).
 
 A draw from q becomes one from q_-j by f'_i = c_j + T L^-1 (f_i - mu_i), with S_j = T T' and V_i = L L', and the other
-values follow: f' = f + Sigma_.i V_i^-1 (f'_i - f_i). Observations of the same site have equal shares of it.
+values follow: f' = f + Sigma_.i V_i^-1 (f'_i - f_i). Several observations of a site have shares of it in proportion to
+the curvature of their terms, over q's standard deviations.
 """
 
 from __future__ import annotations
@@ -17,7 +18,7 @@ import numpy as np
 
 from pmgp.core.gaussians import BlockApproximation
 from pmgp.core.importance.left_out import BLOCK, Terms, log_mean_of_weights
-from pmgp.core.numerics.block_matrices import stacked
+from pmgp.core.numerics.block_matrices import flat, stacked
 
 
 class _Moves(NamedTuple):
@@ -42,7 +43,7 @@ def block_evidence_left_out(q: BlockApproximation, terms: Terms, particles: np.n
     Returns None where K turns out to be indefinite.
     """
     try:
-        moves = _moves(q, terms.where)
+        moves = _moves(q, terms)
     except np.linalg.LinAlgError:
         return None
     found = np.empty(len(terms.where))
@@ -53,11 +54,11 @@ def block_evidence_left_out(q: BlockApproximation, terms: Terms, particles: np.n
     return found
 
 
-def _moves(q: BlockApproximation, where: np.ndarray) -> _Moves:
-    n = q.prior.sites
-    share = 1.0 / np.bincount(where, minlength=n)[where]
+def _moves(q: BlockApproximation, terms: Terms) -> _Moves:
+    n, where, roots = q.prior.sites, terms.where, np.linalg.cholesky(q.marginals)
+    share = _shares(q, terms, roots)
     mean, linear = (stacked(x, n).T[where] for x in (q.mean, q.linear))
-    roots = np.linalg.cholesky(q.marginals)[where]
+    roots = roots[where]
     site = share[:, None, None] * q.precision.blocks[where]
     # In units of q's deviations, which rounds less: I - L' W L, and the root of its inverse.
     inner = np.eye(roots.shape[1]) - roots.swapaxes(1, 2) @ site @ roots
@@ -66,6 +67,18 @@ def _moves(q: BlockApproximation, where: np.ndarray) -> _Moves:
     left = roots @ np.linalg.cholesky(inverse)
     ratios = np.log(np.einsum("jcc->jc", left) / np.einsum("jcc->jc", roots)).sum(axis=1)
     return _Moves(roots, mean + (roots @ step)[:, :, 0], left, ratios)
+
+
+def _shares(q: BlockApproximation, terms: Terms, roots: np.ndarray) -> np.ndarray:
+    """Return the share of its site that each observation has, from the factors of q's marginals: (J,)."""
+    steps = flat(roots.transpose(2, 1, 0))
+    with np.errstate(all="ignore"):
+        middle, above, below = (terms.log_density(q.mean + by * steps) for by in (0.0, 1.0, -1.0))
+        curvature = np.maximum(2.0 * middle - above - below, 0.0).sum(axis=0)
+    total = np.bincount(terms.where, curvature)[terms.where]
+    equal = 1.0 / np.bincount(terms.where)[terms.where]
+    known = np.isfinite(total) & (total > 0.0)
+    return np.divide(curvature, total, out=equal, where=known)
 
 
 def _moved(q: BlockApproximation, terms: Terms, particles: np.ndarray, moves: _Moves, here: np.ndarray) -> np.ndarray:

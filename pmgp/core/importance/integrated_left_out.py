@@ -21,10 +21,8 @@ from pmgp.core.estimators.integrated_vector import IntegratedVector
 from pmgp.core.importance.left_out import Terms, log_mean_of_weights
 from pmgp.core.numerics import linalg
 
-# Below this product of a term's precision and the prior's variance, the data hardly change f_i.
+# Below this product of a site's precision and the prior's variance, one less beta would be lost in rounding.
 SMALL = 1e-8
-# Relative difference of the precisions of a term and of its site within which the site has no other term.
-ALONE = 1e-6
 
 
 def integrated_evidence_left_out(estimate: CompletedParticles, terms: Terms) -> np.ndarray:
@@ -51,8 +49,10 @@ def _log_predictive(integrated: IntegratedVector, f: np.ndarray, terms: Terms) -
     at, above, below = terms.log_density(rows.reshape(3 * len(f), -1)).reshape(3, len(f), -1)
     whole, width = sites.precision[:, terms.where], width[:, terms.where]
     slope, precision = (above - below) / (2.0 * width), (2.0 * at - above - below) / np.square(width)
-    alone = np.isclose(precision, whole, rtol=ALONE, atol=0.0)
-    slope, rest = np.where(alone, 0.0, slope), np.where(alone, 0.0, whole - precision)
+    # Alone at its site, a term has its maximum there, and no other term is left: what rounding adds may be large.
+    alone = np.bincount(terms.where)[terms.where] == 1
+    sums = np.array([np.bincount(terms.where, row) for row in precision])[:, terms.where]
+    slope, rest = np.where(alone, 0.0, slope), np.where(alone, 0.0, np.maximum(sums - precision, 0.0))
     found = [_given_others(integrated, *one) for one in zip(sites.precision, sites.location, strict=True)]
     cavity, linear = (np.array(part)[:, terms.where] for part in zip(*found, strict=True))
     total, left, left_linear = cavity + whole, cavity + rest, linear - slope
