@@ -636,7 +636,18 @@ def test_an_interruption_before_sampling_says_that_nothing_is_kept(csv, tmp_path
     monkeypatch.setattr("pmgp.app.run.sample", interrupted)
     result = invoke("run", csv, "--label", "kind", "--out", tmp_path / "out")
     assert result.exit_code == 130
-    assert "interrupted: there are no draws yet" in one_line(result)
+    assert "interrupted before there were any new draws" in one_line(result)
+
+
+def test_independent_draws_that_are_interrupted_later_are_named(tmp_path, monkeypatch):
+    x = np.linspace(0.0, 1.0, 40)
+    rows = pd.DataFrame({"x": x, "y": np.sin(6.0 * x) + 0.1 * np.random.default_rng(1).normal(size=40)})
+    rows.to_csv(tmp_path / "rows.csv", index=False)
+    monkeypatch.setattr("pmgp.app.run.predict", interrupted)
+    result = invoke("run", tmp_path / "rows.csv", "--likelihood", "normal", "--out", tmp_path / "out")
+    assert result.exit_code == 130
+    assert "posterior.nc, and the same command with --overwrite repeats the run" in one_line(result)
+    assert (tmp_path / "out" / "posterior.nc").is_file()
 
 
 def test_damaged_options_are_named(tmp_path):

@@ -153,4 +153,14 @@ def test_dates_are_read_as_those_of_the_data(tmp_path):
 def test_a_single_column_may_have_decimal_commas(tmp_path):
     (tmp_path / "data.csv").write_text("x;y\n1,5;0\n2,5;1\n3;1\n")
     (tmp_path / "new.csv").write_text("x\n1,5\n4,25\n")
+    data = read_csv(tmp_path / "data.csv")
+    assert_array_equal(read_new_rows(tmp_path / "new.csv", data).X, [[1.5], [4.25]])
+    (tmp_path / "new.csv").write_text("x\n1,500\n2,500\n")
+    with pytest.raises(DatasetError, match=r"has '1,500' in row 0 of column 'x' .* not a finite number"):
+        read_new_rows(tmp_path / "new.csv", data)
+
+
+def test_a_single_column_may_have_a_comma_in_its_name(tmp_path):
+    (tmp_path / "data.csv").write_text('"size, cm",y\n1.5,0\n2.5,1\n3,1\n')
+    (tmp_path / "new.csv").write_text('"size, cm"\n1.5\n4.25\n')
     assert_array_equal(read_new_rows(tmp_path / "new.csv", read_csv(tmp_path / "data.csv")).X, [[1.5], [4.25]])

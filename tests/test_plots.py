@@ -573,7 +573,9 @@ def test_counts_fill_their_axes(counts, scale):
     assert np.ptp(axes.transAxes.inverted().transform(transformed), axis=0).min() > 0.5
 
 
-def test_means_of_densities_are_written_briefly():
-    draws = 5e11 * np.random.default_rng(1).uniform(0.9, 1.1, (2, 50))
+@pytest.mark.parametrize(("size", "text"), [(5e11, "5e+11 mean"), (120.0, "120 mean"), (0.5, "0.5 mean")])
+def test_means_of_densities_are_written_briefly(size, text):
+    draws = size * np.random.default_rng(1).uniform(0.98, 1.02, (2, 200))
     figure = plots.posterior(az.from_dict({"posterior": {"variance": draws}}))
-    assert [text.get_text() for text in figure.axes[0].texts] == ["5e+11 mean"]
+    assert [one.get_text() for one in figure.axes[0].texts] == [text]
+    assert len(figure.axes[0].get_xticks()) <= 7

@@ -370,14 +370,20 @@ def test_what_cannot_be_said_of_one_does_not_hide_the_other(wild):
     assert set(prediction.data_vars) == {"counts_mean", "latent_mean", "latent_variance"}
 
 
+def mixed(f, nu):
+    components = [pm.StudentT.dist(nu, f), pm.Normal.dist(f)]
+    pm.Mixture("wild", np.array([0.3, 0.7]), components, observed=np.zeros(N))
+
+
 @pytest.mark.parametrize(
     ("wild", "values"),
     [
         (lambda f: pm.StudentT("wild", pm.HalfNormal("nu"), f, observed=np.zeros(N)), {"nu": 0.9}),
         (lambda f: pm.InverseGamma("wild", pm.HalfNormal("a"), pm.math.exp(f), observed=np.ones(N)), {"a": 0.9}),
+        (lambda f: mixed(f, pm.HalfNormal("nu")), {"nu": 0.9}),
         (lambda f: pm.SkewStudentT("wild", pm.HalfNormal("a"), 2.0, mu=f, observed=np.ones(N)), {"a": 0.4}),
     ],
-    ids=["Student", "inverse gamma", "skew Student"],
+    ids=["Student", "inverse gamma", "mixture", "skew Student"],
 )
 def test_a_mean_that_some_draws_do_not_have_is_left_out(wild, values):
     """One draw of two without a mean made all predictions NaN, or a Student's what its mode is."""

@@ -254,7 +254,7 @@ def run(
     options = {name: value for name, value in locals().items() if name != "traceback"}
     from pmgp.app.folder import folder_named
     from pmgp.app.run import execute
-    from pmgp.app.settings import Settings
+    from pmgp.app.settings import InterruptionError, Settings
     from pmgp.datasets.csv_columns import split_names
 
     try:
@@ -268,19 +268,14 @@ def run(
         }
         settings = Settings(**options)
         execute(settings, Console())
+    except InterruptionError as interruption:
+        _fail(str(interruption), INTERRUPTED)
     except KeyboardInterrupt:
-        _fail(f"interrupted: {_what_is_kept(options['out'])}", INTERRUPTED)
+        _fail("interrupted before there were any new draws", INTERRUPTED)
     except (ValueError, ImportError, OSError) as error:
         if traceback:
             raise
         _fail(str(error), ERROR)
-
-
-def _what_is_kept(folder: object) -> str:
-    from pmgp.app.folder import STORE, folder_named
-
-    kept = folder is not None and (folder_named(str(folder)) / STORE).is_dir()
-    return "the draws are kept, and the same command with --resume goes on" if kept else "there are no draws yet"
 
 
 def _fail(message: str, code: int) -> NoReturn:

@@ -106,8 +106,8 @@ def begun(folder: Folder) -> dict[str, list[str]]:
     if not path.is_file():
         return {}
     try:
-        return dict(json.loads(path.read_bytes()).get("options", {}))
-    except ValueError as error:
+        return dict(json.loads(path.read_bytes())["options"])
+    except (ValueError, TypeError, KeyError) as error:
         raise RunError(
             f"{path} is damaged ({error}): delete it, and give the options with which the run was begun"
         ) from None

@@ -12,7 +12,7 @@ from typing import TYPE_CHECKING, Any
 from pmgp.app.folder import STORE, abandon, begin, begun, check_folder, clear, clear_store, local
 from pmgp.app.outcome import Outcome
 from pmgp.app.problem import prepare
-from pmgp.app.settings import RunError, Settings
+from pmgp.app.settings import InterruptionError, RunError, Settings
 from pmgp.app.tasks import Drawn, Problem, Scores
 from pmgp.app.trend import trend
 
@@ -43,18 +43,31 @@ def execute(settings: Settings, console: Console) -> Outcome:
         raise
     sampled = time.perf_counter()
     clear(settings.out)
-    with local(settings.out) as folder:
-        # Drawing takes long, so the draws are written first, and remain if something fails later.
-        report.save_posterior(idata, folder)
-        predictions, scores = predict(problem, idata)
-        new = None if problem.new is None else problem.task.predict(problem, idata, problem.new)
-        course = trend(problem, idata)
-        seconds = {"sampling": sampled - start, "prediction": time.perf_counter() - sampled}
-        outcome = replace(measure(problem, idata, predictions, scores, seconds, drawn), new=new, trend=course)
-        report.print_outcome(console, outcome)
-        report.write(outcome, folder)
+    begin(settings)
+    try:
+        with local(settings.out) as folder:
+            # Drawing takes long, so the draws are written first, and remain if something fails later.
+            report.save_posterior(idata, folder)
+            predictions, scores = predict(problem, idata)
+            new = None if problem.new is None else problem.task.predict(problem, idata, problem.new)
+            course = trend(problem, idata)
+            seconds = {"sampling": sampled - start, "prediction": time.perf_counter() - sampled}
+            outcome = replace(measure(problem, idata, predictions, scores, seconds, drawn), new=new, trend=course)
+            report.print_outcome(console, outcome)
+            report.write(outcome, folder)
+    except KeyboardInterrupt:
+        raise InterruptionError(_what_is_kept(settings, chain=drawn is None)) from None
     console.print(f"\nreport: {settings.out / 'report.html'}", markup=False, soft_wrap=True)
     return outcome
+
+
+def _what_is_kept(settings: Settings, chain: bool) -> str:
+    """Say what an interruption after sampling leaves."""
+    if not chain:
+        draws = settings.out / "posterior.nc"
+        return f"interrupted: the draws are in {draws}, and the same command with --overwrite repeats the run"
+    without = ", and without --overwrite," if settings.overwrite else ""
+    return f"interrupted: the draws are kept, and the same command with --resume{without} goes on"
 
 
 def sample(model: pm.Model, settings: Settings) -> xr.DataTree:

@@ -21,6 +21,10 @@ MAY_CHANGE = ("draws", "cores", "workers", "cluster", "horizon", "predict")
 """Options that a run may be resumed with, whatever they were at its beginning."""
 
 
+class InterruptionError(Exception):
+    """A run was interrupted; the message says what is kept, and how to go on."""
+
+
 class RunError(ValueError):
     """Settings are invalid, or a run has no results."""
 

@@ -22,7 +22,7 @@ DATES = ("ISO8601", "%d.%m.%Y", "%d/%m/%Y", "%m/%d/%Y")
 """Formats of dates, in the notation of pandas."""
 COMPACT = {8: "%Y%m%d", 6: "%Y%m"}
 """Formats of dates that look like numbers, by the number of digits; they are dates only in a column of times."""
-WITH_MARKS = r"[$€£]? ?[+-]?(\d{1,3}([.,' ]\d{3})+([.,]\d+)?|\d*[.,]?\d+) ?[$€£%]?"
+WITH_MARKS = r"[$€£]?\s?[+\-−]?(\d{1,3}([.,'’\s]\d{3})+([.,]\d+)?|\d*[.,]?\d+)\s?[$€£%]?"
 """Numbers with decimal commas, with marks between thousands, with percent signs or with a currency."""
 WHOLE, GROUPED = r"[+-]?\d+", r"[+-]?[1-9]\d{0,2}\.\d{3}"
 """Whole numbers, and those with a decimal point where a mark between thousands would be."""

@@ -116,8 +116,9 @@ def _split(path: Path, encoding: str, least: int) -> tuple[pd.DataFrame, str]:
             continue
         # Cells missing from a short line are NaN whatever the options.
         divided = cells.shape[1] > 1 and (len(cells) == 1 or cells.iloc[1:, 1].notna().any())
-        single = least == 1 and not any(mark in str(cells.iloc[0, 0]) for mark in SEPARATORS)
-        if divided or single:
+        # A quoted name may have a separator, which the last one of them does not divide.
+        single = separator == SEPARATORS[-1] or not any(mark in str(cells.iloc[0, 0]) for mark in SEPARATORS)
+        if divided or (least == 1 and single):
             return cells.fillna("").apply(lambda column: column.str.strip()), separator
     if failure is not None:
         raise failure
@@ -131,14 +132,14 @@ def _with_points(cells: pd.DataFrame, separator: str) -> tuple[pd.DataFrame, tup
     """Replace decimal commas, unless commas separate the columns.
 
     Commas are left alone in a column that has decimal points too, and where all of them may stand between thousands
-    while other columns have decimal points.
+    while other columns have decimal points, or there are no other columns.
     """
     if separator == ",":
         return cells, ()
     points, commas, grouped = (
         cells.apply(lambda column, form=form: column.str.fullmatch(form)) for form in (POINT, COMMA, GROUPED)
     )
-    thousands = (commas == grouped).all() & bool(points.any(axis=None))
+    thousands = (commas == grouped).all() & (cells.shape[1] == 1 or bool(points.any(axis=None)))
     decimal = cells.columns[commas.any() & ~points.any() & ~thousands]
     if decimal.empty:
         return cells, ()

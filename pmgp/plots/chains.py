@@ -140,7 +140,7 @@ def posterior(
         for text in axes.texts:
             # ArviZ writes 5.7e11 with all its zeros.
             value, _, word = text.get_text().partition(" ")
-            text.set_text(f"{float(value):.2g} {word}")
+            text.set_text(f"{float(f'{float(value):.2g}'):g} {word}")
     return figure
 
 

@@ -5,7 +5,7 @@ from __future__ import annotations
 import numpy as np
 import pytensor.tensor as pt
 from pymc.distributions.continuous import SkewStudentTRV
-from pymc.distributions.mixture import _HurdleRV
+from pymc.distributions.mixture import MixtureRV, _HurdleRV
 from pymc.distributions.moments import mean
 from pymc.distributions.truncated import TruncatedRV
 from pymc.exceptions import UndefinedMomentException
@@ -43,6 +43,10 @@ def conditional_mean(rv: TensorVariable) -> TensorVariable:
     """
     if type(rv.owner.op) in TAILS:
         return _where_tails_allow(rv)
+    if isinstance(rv.owner.op, MixtureRV) and any(type(one.owner.op) in TAILS for one in rv.owner.inputs[2:]):
+        _, weights, *components = rv.owner.inputs
+        means = [conditional_mean(one) for one in components]
+        return (weights * (pt.stack(means, axis=-1) if len(means) > 1 else means[0])).sum(axis=-1)
     if isinstance(rv.owner.op, _HurdleRV):
         _, weights, _, positive = rv.owner.inputs
         return weights[..., 1] * conditional_mean(positive)

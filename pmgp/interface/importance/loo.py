@@ -75,11 +75,12 @@ def loo(
         At most this many draws, the same number from each chain, evenly spaced; None for all.
     particles : int
         Importance samples of f for each draw, an even number; more samples make the weights less noisy. This takes
-        ``draws * particles * n`` evaluations of the likelihood, besides a fit for each different theta.
+        ``draws * particles * n`` evaluations of the likelihood, besides a fit for each different theta. They are those
+        of the other processes where one of several is normal given them, and is integrated out.
     approximation : ExpectationPropagation, Laplace, "auto", "ep" or "laplace"
         Source of the importance samples; the result depends on it only through its noise.
-    latent : variable or str, optional
-        The variable f, if the model has several multivariate normal variables.
+    latent : variable or str, or a list of them, optional
+        The variables that are f, if the model has several multivariate normal variables.
     random_seed : int or numpy.random.Generator, optional
     compile_kwargs : dict, optional
         Passed to PyTensor, as in `pymc.sample`.

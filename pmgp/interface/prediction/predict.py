@@ -100,8 +100,8 @@ def predict(
     Warns
     -----
     UserWarning
-        If an observed variable cannot be predicted at new points; the message says why. The latent variable's mean and
-        variance are still returned.
+        If an observed variable cannot be predicted at new points, or its distribution has no mean at some draws of the
+        posterior; the message says why. The latent variable's mean and variance are still returned.
 
     Raises
     ------
@@ -168,7 +168,7 @@ def predict(
         for name, kinds in found.items()
         for kind, function in kinds.items()
     }
-    averages = existing(_averages(setting, expectations, block_size, progressbar), LATENT)
+    averages = existing(_averages(setting, expectations, block_size, progressbar), LATENT, stacklevel=2)
     labels = None if setting.rows.single else setting.rows.labels(setting.points.model)
     return _dataset(setting, averages, labels)
 

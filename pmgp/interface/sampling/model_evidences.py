@@ -88,7 +88,7 @@ def evidences(
     ModelError, ValueError
         See `sample` and `evidence`.
     StoreError
-        If `out` holds results of other models, other data or other settings.
+        If `out` holds results of other models, other data or other settings, or a damaged file.
     WorkerError
         If a model cannot be pickled; see `sample`.
 

@@ -58,15 +58,16 @@ class StoredCells:
         path = self._path(self._out, name)
         try:
             document = json.loads(path.read_bytes())
+            settings, result = document["settings"], document["result"]
         except FileNotFoundError:
             return None
-        except ValueError as error:
+        except (ValueError, TypeError, KeyError) as error:
             raise StoreError(f"{path} is damaged ({error}): delete it, and the same call makes it again") from None
-        if document["settings"] != self._settings:
+        if settings != self._settings:
             raise StoreError(
                 f"{path} was made with another model, other observations or other settings: give out= another folder"
             )
-        return document["result"]
+        return result
 
     def _path(self, out: Folder, name: str) -> Folder:
         return out / f"{quote(name, safe=' ,')}.json"
