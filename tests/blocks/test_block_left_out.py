@@ -38,7 +38,7 @@ def covariance(places: np.ndarray) -> np.ndarray:
 
 
 def normals(size: int) -> np.ndarray:
-    return norm.ppf(qmc.Sobol(size, rng=np.random.default_rng(1)).random(2**16))
+    return norm.ppf(qmc.Sobol(size, rng=np.random.default_rng(1)).random(2**15))
 
 
 def model_of(family: str, exposure=1) -> pm.Model:
@@ -120,7 +120,7 @@ def test_they_are_unbiased(problem):
 
 def test_an_observation_takes_the_share_of_its_site_that_it_has_made():
     """One of two counts of a place with twenty times the exposure: with equal shares its median is 0.62."""
-    found = relative_estimates(*counts((1, 1, 1, 1, 20)))
+    found = relative_estimates(*counts((1, 1, 1, 1, 20)), repeats=400)
     assert np.median(found, axis=0).min() > 0.75
 
 
@@ -148,7 +148,7 @@ def test_moved_particles_that_are_weighed_wrongly_fail(problem, broken, monkeypa
     assert distance(found) > 6.0
 
 
-def integrated_estimates(repeats: int = 400) -> np.ndarray:
+def integrated_estimates(repeats: int = 300) -> np.ndarray:
     """With as many draws as `loo` has by default."""
     q, likelihood, terms = at_scale_one("normal")
     rng, estimator = np.random.default_rng(3), RaoBlackwellSampling(draws=8)
@@ -188,10 +188,9 @@ def test_noise_that_nearly_vanishes_leaves_the_prediction_of_regression():
     assert_allclose(found, [of_regression(total, y, j) for j in range(4)], rtol=1e-6)
 
 
-@pytest.mark.parametrize("ratio", [1.0, 5e-4])
-def test_other_observations_of_a_site_stay_where_one_is_left_out(ratio):
+def test_other_observations_of_a_site_stay_where_one_is_left_out():
     """One of two measurements at a place may be far more precise, and hides the other one from its site's precision."""
-    noise, g = np.array([1.0, ratio, 1.0, 1.0, 1.0]), np.array([0.0, 0.5, -0.5, 0.0])
+    noise, g = np.array([1.0, 5e-4, 1.0, 1.0, 1.0]), np.array([0.0, 0.5, -0.5, 0.0])
     with pm.Model() as model:
         f = pm.MvNormal("f", np.zeros(4), cov=pm.LogNormal("scale", 0.0, 0.1) * covariance(PLACES))
         log_scale = pm.MvNormal("g", np.zeros(4), cov=covariance(PLACES))
