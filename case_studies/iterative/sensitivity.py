@@ -15,8 +15,7 @@ from itertools import product
 from typing import Any
 
 import numpy as np
-from scipy.linalg import solve_triangular
-from sklearn.utils.extmath import randomized_svd
+from scipy.linalg import qr, solve_triangular, svd
 
 from case_studies.iterative import results, study
 from case_studies.iterative.preconditioners import BlockDiagonal, Regularized, consecutive
@@ -27,9 +26,9 @@ from case_studies.tools.sensitivity import write
 from pmgp.core.iterative.preconditioners import LowRank
 from pmgp.core.iterative.solvers import ConjugateGradients, Preconditioner
 
-__all__ = ["CAP", "LARGER", "lines"]
+__all__ = ["CAP", "LARGER", "LARGEST", "lines"]
 
-LARGER = "powerplant"
+LARGER, LARGEST = "powerplant", "protein"
 CAP = 5000
 """Iterations at most with singular vectors of the larger data set, where the authors' have not converged in 15,000."""
 TOLERANCES = (0.1, 0.6)
@@ -38,6 +37,8 @@ JITTER = 1e-6
 """Added to the diagonal of K_UU by the authors."""
 SMALLEST = 1e-12
 """Smallest eigenvalue."""
+OVERSAMPLES = 10
+"""Random vectors beyond the rank, as scikit-learn has them."""
 
 
 class TwoSided:
@@ -80,17 +81,21 @@ def with_jitter(name: str, problem: Problem) -> LowRank:
 
 
 def singular_vectors(problem: Problem) -> TwoSided:
-    """Return the partial decomposition of one pass, whose left and right singular vectors differ."""
-    K = problem.kernel.columns(np.arange(problem.kernel.size))
-    seed = int(problem.rng.integers(2**31))
-    left, values, right = randomized_svd(K, problem.m, n_iter=0, random_state=seed)
-    return TwoSided(left * values, right.T, problem.noise)
+    """Return the partial decomposition of one pass, whose left and right singular vectors differ.
+
+    It is scikit-learn's, with the same random numbers, from two products with K, which need not be in memory.
+    """
+    m, random = problem.m, np.random.RandomState(int(problem.rng.integers(2**31)))
+    basis, _ = qr(problem.kernel.product(random.normal(size=(problem.kernel.size, m + OVERSAMPLES))), mode="economic")
+    left, values, right = svd(problem.kernel.product(basis).T, full_matrices=False)
+    return TwoSided(basis @ left[:, :m] * values[:m], right[:m].T, problem.noise)
 
 
 def lines() -> Iterator[dict[str, Any]]:
     """Products with K, those of the inner systems included."""
     yield from _on_concrete()
     yield from _on_larger_data()
+    yield from _on_largest_data()
 
 
 def _on_larger_data() -> Iterator[dict[str, Any]]:
@@ -102,6 +107,18 @@ def _on_larger_data() -> Iterator[dict[str, Any]]:
     for noise, exponent in ((-4, -3), (-4, -2), (-4, -1), (-6, -3), (-6, -2)):
         cell = Cell("SVD", noise, exponent, LARGER)
         yield _line(cell, "singular vectors", 0, singular_vectors, replace(SCALES["paper"], cap=CAP))
+
+
+def _on_largest_data() -> Iterator[dict[str, Any]]:
+    """Iterations with the authors' matrices, and with other frequencies, where a few dozen are enough."""
+    for noise in (-4, -6):
+        yield _line(Cell("Nystrom", noise, 2, LARGEST), "general eigenvectors", 0, general_eigenvectors)
+    for name in ("FITC", "PITC"):
+        yield _line(Cell(name, -4, 2, LARGEST), "jitter", 0, partial(with_jitter, name))
+    for repetition in (1, 2):
+        yield _line(Cell("spectral", -6, 2, LARGEST), "again", repetition, study.PRECONDITIONERS["spectral"])
+    for exponent in (-3, -2):
+        yield _line(Cell("SVD", -2, exponent, LARGEST), "singular vectors", 0, singular_vectors)
 
 
 def _on_concrete() -> Iterator[dict[str, Any]]:
@@ -126,6 +143,7 @@ def _line(
 
 
 if __name__ == "__main__":
-    if not data.available(LARGER):
-        raise SystemExit(f"PMGP_DATA must name a folder with the files of {LARGER}")
+    for name in (LARGER, LARGEST):
+        if not data.available(name):
+            raise SystemExit(f"PMGP_DATA must name a folder with the files of {name}")
     write(results.FOLDER, lines())
