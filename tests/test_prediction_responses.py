@@ -388,7 +388,8 @@ def mixed(f, nu):
 def test_a_mean_that_some_draws_do_not_have_is_left_out(wild, values):
     """One draw of two without a mean made all predictions NaN, or a Student's what its mode is."""
     model = build(wild)
-    two = xr.concat([one_draw(**(values | dict.fromkeys(values, 3.0))), one_draw(**values)], dim="draw")
+    draws = [one_draw(**given)["posterior"].to_dataset() for given in (dict.fromkeys(values, 3.0), values)]
+    two = xr.DataTree.from_dict({"posterior": xr.concat(draws, dim="draw")})
     with pytest.warns(UserWarning, match="'mean' left out: at some draws of the posterior"):
         prediction = pmgp.predict(two, XNEW, model=model, progressbar=False)
     assert set(prediction.data_vars) == {"latent_mean", "latent_variance"}
