@@ -622,6 +622,12 @@ def test_a_run_goes_on_where_it_was_interrupted(finished, csv, tmp_path, monkeyp
     assert "was begun with --kernel rbf, and not with --kernel ard" in " ".join(refused.output.split())
     refused = invoke(*command, "--resume", "--draws", 10)
     assert re.search(r"was given --draws \d+: give as many now, or more", " ".join(refused.output.split()))
+    # Scores of a finished run are not those of one that goes on.
+    assert "scores" in json.loads((out / "run.json").read_text())
+    monkeypatch.setattr("pmgp.app.run.predict", interrupted)
+    assert invoke(*command, "--resume").exit_code == 130
+    assert set(json.loads((out / "run.json").read_text())) == {"command", "options"}
+    assert not (out / "report.html").exists()
 
 
 def interrupted(*arguments):

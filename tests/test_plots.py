@@ -562,13 +562,20 @@ def test_forecasts_before_and_after_a_trend_are_drawn_apart():
 
 @pytest.mark.parametrize(
     ("counts", "scale"),
-    [([3, 0, 30], "linear"), ([0, 3, 700], "symlog"), ([150_000, 260_000], "linear"), ([120, 400_000], "log")],
+    [
+        ([3, 0, 30], "linear"),
+        ([0, 3, 700], "symlog"),
+        ([5, 60], "symlog"),
+        ([150_000, 260_000], "linear"),
+        ([120, 400_000], "log"),
+    ],
 )
 def test_counts_fill_their_axes(counts, scale):
     """A logarithmic axis from zero would put large counts of one size into a corner."""
     predicted = scores.counts.PredictedCounts.log_normal(np.log(np.maximum(counts, 0.5)), np.full(len(counts), 1e-4))
     axes = plots.counts(counts, predicted).axes[0]
     assert axes.get_xscale() == scale
+    assert len(axes.get_xticks()) <= 12
     transformed = axes.transData.transform([[min(counts), min(counts)], [max(counts), max(counts)]])
     assert np.ptp(axes.transAxes.inverted().transform(transformed), axis=0).min() > 0.5
 

@@ -390,7 +390,7 @@ def test_a_mean_that_some_draws_do_not_have_is_left_out(wild, values):
     model = build(wild)
     draws = [one_draw(**given)["posterior"].to_dataset() for given in (dict.fromkeys(values, 3.0), values)]
     two = xr.DataTree.from_dict({"posterior": xr.concat(draws, dim="draw")})
-    with pytest.warns(UserWarning, match="'mean' left out: at some draws of the posterior"):
+    with pytest.warns(UserWarning, match="'mean' cannot be given: at some draws of the posterior"):
         prediction = pmgp.predict(two, XNEW, model=model, progressbar=False)
     assert set(prediction.data_vars) == {"latent_mean", "latent_variance"}
     assert np.isfinite(prediction["latent_mean"]).all()

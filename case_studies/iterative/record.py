@@ -379,7 +379,7 @@ def _remarks_of_largest_data(lines: pd.DataFrame, article: pd.Series) -> list[Re
         Remark(
             "the authors' program multiplies left and right singular vectors of one pass, which differ. So does ours "
             f"then, which takes, with a length-scale of 0.001 and 0.01, {_pairs(vectors)}, the authors' in brackets. "
-            "In the other cells ours takes as many times the authors' without that, and they were not repeated.",
+            "The other cells, whose ratios are about the same, were not repeated.",
             {"data": [LARGEST], "preconditioner": ["SVD"], "log_noise": [-2, -4], "log_lengthscale": [-3, -2, -1]},
         ),
     ]  # fmt: skip

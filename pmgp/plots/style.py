@@ -49,6 +49,6 @@ def style() -> AbstractContextManager[None]:
 
 
 def few_ticks(*chosen: Axis, integer: bool = False) -> None:
-    """Keep the numbers beside axes apart, also long ones."""
+    """Give axes so few ticks that long numbers beside them do not overlap."""
     for axis in chosen:
         axis.set_major_locator(MaxNLocator(5, integer=integer))

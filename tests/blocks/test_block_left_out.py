@@ -14,6 +14,7 @@ from scipy.stats import norm, qmc
 import pmgp
 from pmgp.core.approximations import ExpectationPropagation, Laplace
 from pmgp.core.estimators import ImportanceSampling, RaoBlackwellSampling
+from pmgp.core.estimators.importance import CompletedParticles, WeightedParticles
 from pmgp.core.gaussians import BlockPrior, DensePrior
 from pmgp.core.importance import (
     Terms,
@@ -210,6 +211,21 @@ def of_regression(total: np.ndarray, y: np.ndarray, j: int) -> float:
     rest = np.delete(np.arange(len(y)), j)
     weights = np.linalg.solve(total[np.ix_(rest, rest)], total[rest, j])
     return float(norm.logpdf(y[j], weights @ y[rest], np.sqrt(total[j, j] - weights @ total[rest, j])))
+
+
+def test_a_particle_without_weight_counts_as_zero():
+    """Noise of 1e-26, which is below the resolution of the values, has a weight of zero and no terms."""
+    parts = take_apart(one_for_each(REALS[:4]), compile_kwargs=FAST)
+    likelihood = parts.likelihood(np.zeros(1))
+    q = ExpectationPropagation().fit(parts.prior(np.zeros(1)).factorized(), likelihood)
+    terms = Terms(lambda f: parts.terms.flat(np.ascontiguousarray(f), np.zeros(1)), np.arange(4))
+    one = RaoBlackwellSampling(draws=1).estimate(np.random.default_rng(0), q, likelihood)
+    f = np.concatenate([one.weighted.particles, [np.repeat([0.0, -60.0], 4)]])
+    logs = one.given.log_weights(f)
+    assert logs[1] == -np.inf
+    both = CompletedParticles(WeightedParticles.weighed(f, logs), one.given)
+    expected = integrated_evidence_left_out(one, terms) - np.log(2.0)
+    assert_allclose(integrated_evidence_left_out(both, terms), expected, rtol=1e-12)
 
 
 def one_for_each(y: np.ndarray) -> pm.Model:

@@ -581,6 +581,6 @@ def test_a_mean_that_some_draws_do_not_have_is_left_out():
         u, shape = pm.Normal("u", 0.0, pm.HalfNormal("tau"), shape=2), pm.HalfNormal("shape")
         pm.InverseGamma("y", shape, pm.math.exp(u[pm.Data("group", [0, 1])]), observed=[1.0, 2.0])
     draws = {"tau": np.ones((1, 2)), "shape": np.array([[3.0, 0.9]]), "u": np.zeros((1, 2, 2))}
-    with pytest.warns(UserWarning, match="'mean' left out: at some draws of the posterior"):
+    with pytest.warns(UserWarning, match="'mean' cannot be given: at some draws of the posterior"):
         found = pmgp.predict(arviz.from_dict({"posterior": draws}), model=model)
     assert list(found.data_vars) == ["latent_mean", "latent_variance"]

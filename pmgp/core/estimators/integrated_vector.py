@@ -154,6 +154,11 @@ class IntegratedVector:
         odds = np.log1p(-share) - np.log(share) + self.log_sites(f[None, :])[0]
         return bool(rng.random() < expit(-odds))
 
+    def factor(self, precision: np.ndarray) -> np.ndarray:
+        """Return the factor of B = I + W^1/2 K W^1/2 for terms with these precisions: (n,) to (n, n)."""
+        scaled = linalg.scaled_plus_identity(self.prior.covariance, np.sqrt(precision))
+        return linalg.cholesky(scaled, overwrite=True)
+
     def _differences(self, f: np.ndarray, where: np.ndarray, width: np.ndarray) -> tuple[np.ndarray, ...]:
         """Return the terms, their slopes and minus their curvatures at places of the vector: (k, n) arrays."""
         rows = np.stack([f, f, f])
@@ -161,11 +166,6 @@ class IntegratedVector:
             row[:, self.block] = moved
         at, above, below = self.likelihood.log_density(rows.reshape(3 * len(f), -1)).reshape(3, len(f), -1)
         return at, (above - below) / (2.0 * width), (2.0 * at - above - below) / np.square(width)
-
-    def factor(self, precision: np.ndarray) -> np.ndarray:
-        """Return the factor of B = I + W^1/2 K W^1/2 for terms with these precisions: (n,) to (n, n)."""
-        scaled = linalg.scaled_plus_identity(self.prior.covariance, np.sqrt(precision))
-        return linalg.cholesky(scaled, overwrite=True)
 
     def _log_integral(self, terms: Quadratic) -> float:
         try:

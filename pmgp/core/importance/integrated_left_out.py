@@ -21,7 +21,7 @@ from pmgp.core.estimators.integrated_vector import IntegratedVector
 from pmgp.core.importance.left_out import Terms, log_mean_of_weights
 from pmgp.core.numerics import linalg
 
-# Below this product of a site's precision and the prior's variance, one less beta would be lost in rounding.
+# Below this product of a site's precision and the prior's variance, 1 - beta_i would be lost in rounding.
 SMALL = 1e-8
 
 
@@ -32,6 +32,7 @@ def integrated_evidence_left_out(estimate: CompletedParticles, terms: Terms) -> 
     each observation.
     """
     integrated: Any = estimate.given
+    # Where a weight is zero, terms may not be known.
     possible = np.isfinite(estimate.log_weights)
     left_out = np.full((len(possible), len(terms.where)), -np.inf)
     densities = _log_predictive(integrated, estimate.weighted.particles[possible], terms)

@@ -168,7 +168,7 @@ def predict(
         for name, kinds in found.items()
         for kind, function in kinds.items()
     }
-    averages = existing(_averages(setting, expectations, block_size, progressbar), LATENT, stacklevel=2)
+    averages = existing(_averages(setting, expectations, block_size, progressbar), stacklevel=2)
     labels = None if setting.rows.single else setting.rows.labels(setting.points.model)
     return _dataset(setting, averages, labels)
 

@@ -62,7 +62,7 @@ def predict_rows(
     for place, name in enumerate(graphs):
         each = [rows.expected(rng, place, theta, one) for theta, one in zip(thetas, pieces, strict=True)]
         found[name] = np.mean(each, axis=0)
-    found = existing(found, (), stacklevel=3)
+    found = existing(found, stacklevel=3)
     for prefix, predictors in _prefixed(rows.written).items():
         moments = [_moments(predictors, theta, one) for theta, one in zip(thetas, pieces, strict=True)]
         means, variances = (np.array(each) for each in zip(*moments, strict=True))
