@@ -91,12 +91,9 @@ def _rows_and_sums(factor: np.ndarray, vector: np.ndarray) -> tuple[np.ndarray, 
 
     Both are lower triangles in Fortran order, with zeros above the diagonal.
     """
-    columns = np.triu(triangular_inverse(factor).T)
-    weighted = columns * vector
-    sums = np.cumsum(weighted, axis=1)
-    weighted *= 0.5
-    sums -= weighted
-    return columns.T, sums.T
+    rows, sums = factor.copy(order="F"), np.empty(factor.shape, order="F")
+    compiled("inversion.inverse_with_sums")(rows.T, np.ascontiguousarray(vector, np.float64), sums.T)
+    return rows, sums
 
 
 def cholesky_solve(factor: np.ndarray, b: np.ndarray) -> np.ndarray:

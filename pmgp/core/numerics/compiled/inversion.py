@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import numpy as np
 
-from pmgp.core.numerics.compiled.declaration import NOTHING, WRITTEN_ROWS, inlined, kernel
+from pmgp.core.numerics.compiled.declaration import NOTHING, VECTOR, WRITTEN_ROWS, inlined, kernel
 from pmgp.core.numerics.compiled.routines import LEFT, LOWER, NOT_TRANSPOSED, NOT_UNIT, RIGHT, dtrmm
 
 # Triangles of this size are inverted by loops here, and joined to larger ones by products.
@@ -47,3 +47,24 @@ def triangular_inverse(factor: np.ndarray) -> None:
     factor (n, n): the transpose of L, whose rows are LAPACK's columns.
     """
     inverted(factor)
+
+
+@kernel(NOTHING, WRITTEN_ROWS, VECTOR, WRITTEN_ROWS)
+def inverse_with_sums(factor: np.ndarray, vector: np.ndarray, sums: np.ndarray) -> None:
+    """Overwrite L with its inverse, whose rows are u_r, and write the sum of x_c u_c over c < r, plus x_r u_r / 2.
+
+    factor (n, n): the transpose of L, whose rows are LAPACK's columns. vector (n,): x. sums (n, n): those of row r in
+    column r. Both get zeros for elements above the diagonal of L.
+    """
+    inverted(factor)
+    n = len(factor)
+    for c in range(n):
+        column, out = factor[c], sums[c]
+        for r in range(c):
+            column[r] = 0.0
+            out[r] = 0.0
+        total = 0.0
+        for r in range(c, n):
+            term = vector[r] * column[r]
+            out[r] = total + 0.5 * term
+            total += term
