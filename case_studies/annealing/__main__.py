@@ -25,7 +25,6 @@ KINDS = Kinds(
         "chain": int,
         "n": int,
     },
-    results.FOLDER,
 )
 
 

@@ -3,7 +3,6 @@
 from __future__ import annotations
 
 from functools import partial
-from pathlib import Path
 
 from case_studies.approximations import results
 from case_studies.approximations.study import SCALES, Cell, Scale, cells, run
@@ -24,7 +23,6 @@ def beside_exact(scale: Scale, grid: Grid, cell: Cell) -> tuple[Result, Result]:
 def main(words: list[str] | None = None) -> None:
     """Run what the command line asks for, and write each finished cell into the tables."""
     line = parser("approximations", __doc__ or "", SCALES, FILTERS)
-    line.add_argument("--out", type=Path, default=results.FOLDER, help="folder of the results")
     given = line.parse_args(words)
     scale = SCALES[given.scale]
     chosen = selected(cells(scale), {name: getattr(given, name) for name in FILTERS})

@@ -7,7 +7,6 @@ from collections import defaultdict
 from collections.abc import Iterable
 from functools import partial
 from itertools import groupby
-from pathlib import Path
 
 import pandas as pd
 
@@ -57,7 +56,6 @@ def arguments() -> Namespace:
     line = parser("calibrated_classification", __doc__, SCALES)
     line.add_argument("--data", choices=data.NAMES, nargs="+", default=list(data.NAMES), help="only these data sets")
     line.add_argument("--n", type=int, choices=data.SIZES, nargs="+", default=data.SIZES, help="only these sizes")
-    line.add_argument("--out", type=Path, help="the table (default: the one in the repository)")
     return line.parse_args()
 
 
@@ -75,7 +73,7 @@ def main() -> None:
     if absent:
         print(f"left out, as PMGP_DATA does not name a folder with its files: {', '.join(absent)}", flush=True)
     chosen = [block for block in study.blocks(given.data) if block.n in given.n]
-    tables = results.tables_of(given.out or results.FOLDER / f"{scale.name}.csv")
+    tables = results.tables_of(given.out / f"{scale.name}.csv")
     new = chosen if given.again else missing(scale, chosen, tables)
     print(f"{len(new)} of {len(chosen)} data sets and sizes to run; the others are in {tables.scores.path.name}")
     run(scale, new, Grid(given.runs / scale.name, scale.settings()), tables, workers_of(given))

@@ -24,7 +24,6 @@ def finished(scale: Scale, runs: Path, cell: Cell) -> Result:
 def main(words: list[str] | None = None) -> None:
     """Run what the command line asks for, and write each finished cell into the tables."""
     line = parser("deep", __doc__ or "", SCALES, FILTERS)
-    line.add_argument("--out", type=Path, default=results.FOLDER, help="folder of the tables")
     given = line.parse_args(words)
     scale = SCALES[given.scale]
     chosen = selected(cells(scale), {name: getattr(given, name) for name in FILTERS})

@@ -27,7 +27,6 @@ def main(words: list[str] | None = None) -> None:
     """Run what the command line asks for, and write each finished cell into its table."""
     line = parser("iterative", __doc__ or "", study.SCALES, FILTERS)
     line.add_argument("--kind", choices=KINDS, help="one of the tables only")
-    line.add_argument("--out", type=Path, default=results.FOLDER, help="folder of the tables")
     given = line.parse_args(words)
     for run in [KINDS[given.kind]] if given.kind else KINDS.values():
         run(given)

@@ -4,7 +4,6 @@ from __future__ import annotations
 
 from argparse import Namespace
 from functools import partial
-from pathlib import Path
 
 from case_studies.latent_operators import results
 from case_studies.latent_operators.study import OPERATORS, SCALES, Cell, Scale, cells, run_cell
@@ -41,7 +40,6 @@ def arguments() -> Namespace:
     line.add_argument("--datasets", type=int, nargs="+", metavar="I", help="which data sets, from 0 (default: all)")
     line.add_argument("--models", nargs="+", choices=simulation.MODELS, default=list(simulation.MODELS))
     line.add_argument("--operators", nargs="+", choices=OPERATORS, default=list(OPERATORS))
-    line.add_argument("--out", type=Path, help="the table (default: the one in the repository)")
     return line.parse_args()
 
 
@@ -51,7 +49,7 @@ def main() -> None:
     scale = SCALES[given.scale]
     datasets = range(scale.datasets) if given.datasets is None else given.datasets
     chosen = list(cells(given.n, given.d, datasets, given.models, given.operators))
-    table = results.table_of(given.out or results.FOLDER / f"{scale.name}.csv")
+    table = results.table_of(given.out / f"{scale.name}.csv")
     new = chosen if given.again else table.missing(chosen, settings(scale))
     print(f"{len(new)} cells to run; {len(chosen) - len(new)} of {len(chosen)} are in {table.path.name}", flush=True)
     grid = Grid(given.runs / scale.name, scale.settings() | simulation.SETTINGS)

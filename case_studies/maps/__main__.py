@@ -26,7 +26,6 @@ def chains_of(scale: Scale, runs: Path, cell: Cell) -> list[Result]:
 def main(words: list[str] | None = None) -> None:
     """Run what the command line asks for, and write each finished cell into the table and a file of its own."""
     line = parser("maps", __doc__, SCALES, FILTERS)
-    line.add_argument("--out", type=Path, default=results.FOLDER, help="folder of the table")
     given = line.parse_args(words)
     if not saplings.available():
         line.error(f"the file {saplings.FILE} is not in the folder that PMGP_DATA names")

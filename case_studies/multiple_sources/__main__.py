@@ -18,7 +18,6 @@ from pmgp.interface.executors import Executors
 KINDS = Kinds(
     {"folds": Fold, "samplers": Sampler},
     {"data": str, "method": str, "fold": int, "sampler": str},
-    results.FOLDER,
 )
 
 

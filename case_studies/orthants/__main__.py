@@ -17,7 +17,6 @@ from pmgp.interface.executors import Executors
 KINDS = Kinds(
     {"runs": Block, "classes": Setting, "bias": Bias, "extinction": Extinction},
     {"part": str, "which": int, "method": str, "draws": int, "problem": int, "n": int},
-    results.FOLDER,
 )
 
 

@@ -4,7 +4,6 @@ from __future__ import annotations
 
 from argparse import Namespace
 from functools import partial
-from pathlib import Path
 
 import pandas as pd
 
@@ -60,7 +59,6 @@ def _report(scale: Scale, line: dict) -> None:
 def arguments() -> Namespace:
     """Command line."""
     line = parser("parameterizations", __doc__, SCALES, FILTERS)
-    line.add_argument("--out", type=Path, help="the table (default: the one in the repository)")
     return line.parse_args()
 
 
@@ -69,7 +67,7 @@ def main() -> None:
     given = arguments()
     scale = SCALES[given.scale]
     chosen = selected(study.cells(scale), {name: getattr(given, name) for name in FILTERS})
-    table = results.table_of(given.out or results.FOLDER / f"{scale.name}.csv")
+    table = results.table_of(given.out / f"{scale.name}.csv")
     new = chosen if given.again else table.missing(chosen, settings(scale))
     print(f"{len(new)} cells to run; {len(chosen) - len(new)} of {len(chosen)} are in {table.path.name}", flush=True)
     needed = scale.settings() | simulation.SETTINGS | study.SETTINGS

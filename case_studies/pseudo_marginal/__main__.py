@@ -54,7 +54,6 @@ def missing(name: str, chosen: list[Cell], folder: Path) -> list[Cell]:
 def arguments() -> Namespace:
     """Command line."""
     line = parser("pseudo_marginal", __doc__, SCALES, FILTERS)
-    line.add_argument("--out", type=Path, default=results.FOLDER, help="folder of the tables")
     return line.parse_args()
 
 

@@ -16,7 +16,6 @@ from case_studies.tools.spread import spread, workers_of
 KINDS = Kinds(
     {"fits": Fit, "convergence": Convergence, "held_out": HeldOut},
     {"problem": str, "split": int, "kernel": str, "inducing": str, "points": int, "method": str},
-    results.FOLDER,
 )
 
 

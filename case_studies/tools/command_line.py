@@ -13,7 +13,7 @@ __all__ = ["Kinds", "parser", "selected", "to_run"]
 def parser(
     study: str, description: str, scales: Collection[str] = (), filters: Mapping[str, type] | None = None
 ) -> ArgumentParser:
-    """Begin the command line of a study: its scale, what to run, on which workers, and where finished units are kept.
+    """Begin the command line of a study: its scale, what to run, on which workers, and where results and units go.
 
     Parameters
     ----------
@@ -28,6 +28,10 @@ def parser(
     started = ArgumentParser(prog=f"python -m case_studies.{study}", description=description)
     if scales:
         started.add_argument("--scale", choices=scales, default="quick")
+        tables = Path(__file__).parents[1] / study / "results"
+        started.add_argument(
+            "--out", type=Path, default=tables, help="folder of the tables (default: the repository's)"
+        )
     for name, kind in (filters or {}).items():
         started.add_argument(f"--{name}", type=kind, nargs="+", metavar=name.upper(), help="only what has these")
     started.add_argument("--again", action="store_true", help="also what the tables have already")
@@ -59,19 +63,15 @@ class Kinds(NamedTuple):
         By the names that ``--kind`` takes.
     filters : mapping
         As of :func:`parser`.
-    folder : pathlib.Path
-        Folder of the tables in the repository.
     """
 
     types: Mapping[str, type]
     filters: Mapping[str, type]
-    folder: Path
 
     def arguments(self, study: str, description: str | None, scales: Collection[str]) -> Namespace:
         """Read the command line."""
         line = parser(study, description or "", scales, self.filters)
         line.add_argument("--kind", choices=self.types, help="one of the tables only")
-        line.add_argument("--out", type=Path, default=self.folder, help="folder of the tables")
         return line.parse_args()
 
     def asked_for(self, given: Namespace, units: Iterable[Any]) -> list[Any]:

@@ -363,8 +363,10 @@ def test_chains_end_when_their_mean_is_known_well_enough(monkeypatch, tmp_path, 
     assert found == sizes[:number]
 
 
-def test_another_data_set_has_one_chain(monkeypatch, tmp_path):
-    cell = next(cell for cell in study.cells(study.SCALES["paper"]) if cell.dataset == 1)
+@pytest.mark.parametrize("field", [{"dataset": 1}, {"data": "Pima"}])
+def test_another_data_set_and_a_large_one_have_one_chain(monkeypatch, tmp_path, field):
+    every = study.cells(study.SCALES["paper"])
+    cell = next(cell for cell in every if all(getattr(cell, name) == value for name, value in field.items()))
     monkeypatch.setattr(study, "run_unit", lambda scale, unit: {"ess_autoregressive": 3.0})
     assert len(chains_of(TINY, Grid(tmp_path, {}), cell)) == 1
 
