@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import warnings
 from dataclasses import fields
+from types import SimpleNamespace
 
 import cloudpickle
 import numpy as np
@@ -15,6 +16,7 @@ from pymc.backends import zarr
 from pymc.exceptions import SamplingError
 
 import pmgp
+from pmgp.core.marginal.evaluation import Fitted
 from pmgp.core.transitions.adaptive import ManifoldLangevin
 from pmgp.interface.graphs.compilation import INTERPRETED
 from pmgp.interface.model.latent_gaussian import ModelError
@@ -617,6 +619,35 @@ def test_a_start_outside_the_prior_is_refused():
     start = {**model.initial_point(), "level": np.array(7.0)}
     with pytest.raises(SamplingError, match=r"prior density of the hyper-parameters is not finite .*level=7\.0"):
         step_of(model, 10).step(start)
+
+
+def overflowing(initial: float) -> pm.Model:
+    """Counts whose rates overflow at the initial amplitude of f, exp(initial)."""
+    with pm.Model() as model:
+        amplitude = pm.LogNormal("amplitude", 0.0, 3.0, initval=np.exp(initial))
+        cov = amplitude**2 * pm.gp.cov.Matern52(1, ls=1.0)
+        f = pm.gp.Latent(cov_func=cov).prior("f", X=np.linspace(0.0, 1.0, 3)[:, None], reparameterize=False)
+        pm.ZeroInflatedPoisson("y", psi=0.8, mu=pt.exp(f), observed=[2000, 0, 0])
+    return model
+
+
+def test_a_chain_starts_elsewhere_where_the_likelihood_overflows():
+    model = overflowing(12.5)
+    step = step_of(model, 10)
+    with pytest.warns(UserWarning, match=r"a chain starts at amplitude_log__=.*initial point: .*amplitude_log__=12\.5"):
+        point, _ = step.step(model.initial_point())
+    assert abs(point["amplitude_log__"] - 12.5) > 1.0
+    assert np.isfinite(model.compile_logp()(point))
+    # After tuning a chain goes on from where it is, or not at all.
+    with pytest.raises(SamplingError, match=r"cannot start: .*amplitude_log__=12\.5"):
+        step_of(model, 0).step(model.initial_point())
+
+
+@pytest.mark.parametrize(("evidence", "expected"), [(-7.0, -6.0), (1e27, -np.inf), (-1e27, -np.inf), (np.nan, -np.inf)])
+def test_evidences_that_are_rounding_alone_are_rejected(evidence, expected):
+    """At an amplitude of exp(51) one was 1e27, and the chain stayed there."""
+    fitted = Fitted(np.zeros(1), 1.0, SimpleNamespace(log_evidence=evidence), None)
+    assert fitted.log_screen == expected
 
 
 INDEFINITE = r"not positive definite.*r=.*on the unconstrained scale"

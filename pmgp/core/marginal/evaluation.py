@@ -13,6 +13,9 @@ from pmgp.core.gaussians import Posterior
 from pmgp.core.joint_density import LatentModel
 from pmgp.core.likelihoods.base import Likelihood
 
+UNRESOLVED = 1e12
+"""From here on rounding errors of a log-density are larger than a thousandth: it is rejected."""
+
 
 class OutsideSupport(NamedTuple):
     """Theta has prior density zero; nothing else was computed."""
@@ -43,7 +46,7 @@ class Fitted(NamedTuple):
     def log_screen(self) -> float:
         """log p(theta) plus the approximation's log-evidence: the target of tuning, and the screen for proposals."""
         value = self.log_prior + self.approximation.log_evidence
-        return value if isfinite(value) else -inf
+        return value if abs(value) < UNRESOLVED else -inf
 
     def with_prior_factor(self) -> Fitted | None:
         """Return the fit with K factorized, perhaps with a jitter, or None; the exact chain needs that factor."""

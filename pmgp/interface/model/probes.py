@@ -42,8 +42,13 @@ class Probes:
 
     @property
     def far(self) -> np.ndarray:
-        """Values of f on either side of its mean, where narrow noise may make distant observations possible: (k, n)."""
-        return self.mean + np.outer([-8.0, -4.0, -2.0, 2.0, 4.0, 8.0], self.deviation)
+        """Values of f on either side of its mean, where some observations may be possible alone: (k, n).
+
+        With narrow noise distant ones are, at some deviations of f from the mean; where a link overflows, because the
+        initial deviation of f is extreme, all are near the mean.
+        """
+        distant = np.outer([-8.0, -4.0, -2.0, 2.0, 4.0, 8.0], self.deviation)
+        return self.mean + np.vstack([distant, np.outer([-1.0, 0.0, 1.0], np.ones(self.mean.size))])
 
     def __iter__(self) -> Iterator[tuple[np.ndarray, np.ndarray, np.ndarray]]:
         """Yield theta, f and moves of f: arrays of shapes (dimension,), (n,) and (n,)."""

@@ -34,7 +34,7 @@ from pmgp.interface.steps.matrices import Matrices, matrices_of
 from pmgp.interface.steps.progress import EvidenceProgress
 from pmgp.interface.steps.public import public_step
 from pmgp.interface.steps.screen_statistics import STATISTICS, sampling_statistics, tuning_statistics
-from pmgp.interface.steps.starts import unusable_start
+from pmgp.interface.steps.starts import fault_of_theta, moved_start, unusable_start
 from pmgp.interface.steps.transitions import ThetaTarget, chosen_proposal
 from pmgp.interface.steps.validation import (
     check_settings,
@@ -336,15 +336,27 @@ class PseudoMarginal(EvidenceProgress, GaussianProcessStep):
     def _start(self, point: dict[str, np.ndarray]) -> None:
         self.given = self.latent_model.ravel(point)
         current = self._usable(self._moving.part(self.given))
+        if current is not None and self.tune:
+            current = self._disperse(current)
+        elif self.tune and fault_of_theta(self.latent_model, self.given) is None:
+            current = self._elsewhere(self._moving.part(self.given))
         if current is None:
             raise SamplingError(unusable_start(self.latent_model, self.given))
-        if self.tune:
-            current = self._disperse(current)
         self._hold(current)
         size = len(self._evaluate.start_from(current.payload))
         self.tuning = Tuning(self.scheme.transition, len(self._moving.moved), size, max(self.n_tune, 1))
         if not self.tune:
             self._freeze(self.tuning)
+
+    def _elsewhere(self, theta: np.ndarray) -> Point | None:
+        """Return the screen at a theta near the given one, which cannot be used, or farther and farther from it."""
+        for distance in range(1, START_ATTEMPTS + 1):
+            found = self._usable(theta + self.rng.uniform(-distance, distance, theta.shape))
+            if found is not None:
+                used = self._moving.whole(found.position)
+                warnings.warn(moved_start(self.latent_model, self.given, used), UserWarning, stacklevel=2)
+                return found
+        return None
 
     def _disperse(self, current: Point) -> Point:
         """Return the screen at a theta drawn within one unit of the given one: R-hat supposes dispersed starts."""

@@ -24,8 +24,18 @@ DEVIATIONS = (0.0, -1.0, 1.0, -3.0, 3.0)
 
 def unusable_start(model: LatentGaussianModel, theta: np.ndarray) -> str:
     """Return why the marginal density, with f integrated out, cannot be evaluated at theta."""
+    return f"cannot start: {_fault(model, theta)}"
+
+
+def moved_start(model: LatentGaussianModel, theta: np.ndarray, used: np.ndarray) -> str:
+    """Return the warning of a chain that starts at another theta than the given one, which cannot be used."""
+    start = _listed(model.unravel(used))
+    return f"a chain starts at {start}, as it cannot start at the initial point: {_fault(model, theta)}"
+
+
+def _fault(model: LatentGaussianModel, theta: np.ndarray) -> str:
     values = model.unravel(theta)
-    reason = _of_theta(model, theta) or _of_likelihood(model, theta) or _of_derivatives(model, theta)
+    reason = fault_of_theta(model, theta) or _of_likelihood(model, theta) or _of_derivatives(model, theta)
     if reason is None:
         reason = (
             "the approximate evidence, or its gradient, is not finite, although p(theta), the covariance of f, and the "
@@ -33,7 +43,7 @@ def unusable_start(model: LatentGaussianModel, theta: np.ndarray) -> str:
             "precision, compared with the standard deviation or the prior mean of f. Give other initvals, or another "
             "approximation; center observations that are far from zero"
         )
-    return f"cannot start: {reason} ({_listed(values)}, on the unconstrained scale)"
+    return f"{reason} ({_listed(values)}, on the unconstrained scale)"
 
 
 @contextmanager
@@ -48,7 +58,7 @@ def refusing_start(model: LatentGaussianModel, point: dict[str, np.ndarray]) -> 
 def unusable_latent_start(model: LatentGaussianModel, point: dict[str, np.ndarray], reason: str) -> str:
     """Return why f cannot be updated at a point; `reason` is the step method's own error."""
     theta, f = model.ravel(point), model.ravel_latent(point)
-    found = _of_theta(model, theta) or _of_likelihood_at(model, theta, f) or reason
+    found = fault_of_theta(model, theta) or _of_likelihood_at(model, theta, f) or reason
     values = _listed({name: point[name] for name in model.theta_names}) or "no hyper-parameters"
     return f"cannot update {model.latent_name!r}: {found} ({values}, on the unconstrained scale)"
 
@@ -57,7 +67,7 @@ def _listed(values: dict[str, Any]) -> str:
     return ", ".join(f"{name}={value}" for name, value in values.items())
 
 
-def _of_theta(model: LatentGaussianModel, theta: np.ndarray) -> str | None:
+def fault_of_theta(model: LatentGaussianModel, theta: np.ndarray) -> str | None:
     """Return the fault in the prior of theta, the parameters of the likelihood or the prior of f, or None."""
     if not np.isfinite(model.log_prior(theta)):
         return "the prior density of the hyper-parameters is not finite there; give other initvals"
