@@ -10,6 +10,7 @@ import numpy as np
 from scipy.special import ndtr
 from scipy.stats import multivariate_normal
 
+from case_studies.orthants.control_variables import sampled
 from case_studies.orthants.one_feature import counted
 from case_studies.orthants.problems import Problem
 from pmgp.core.approximations import ExpectationPropagation
@@ -139,6 +140,14 @@ def _elliptical_slices(rng: np.random.Generator, problem: Problem, draws: int) -
     return Found(np.nan, conditional(problem, JITTER).chances(kept[BURN_IN:]).mean(axis=0))
 
 
+def _control_variables(rng: np.random.Generator, problem: Problem, draws: int) -> Found:
+    """A chain of f by its control variables, without its first tenth, in which they are chosen."""
+    covariance, burn_in = problem.covariance + JITTER * np.eye(problem.size), draws // 10
+    kept = sampled(rng, covariance, BernoulliProbit(problem.y), draws - burn_in, burn_in, JITTER)
+    given = conditional(problem, JITTER)
+    return Found(np.nan, np.mean([given.chances(values).mean(axis=0) for values in kept], axis=0))
+
+
 def _hamiltonian(rng: np.random.Generator, problem: Problem, draws: int) -> Found:
     """A chain of the whitened f, with as many trajectories between draws as the other chain has moves; from zero."""
     covariance = np.asfortranarray(problem.covariance + JITTER * np.eye(problem.size))
@@ -175,6 +184,7 @@ METHODS: dict[str, Method] = {
     "EP": _expectation_propagation,
     "EP importance": partial(_estimated, ImportanceSampling),
     "AIS": partial(_estimated, lambda draws: AnnealedImportanceSampling(draws=draws)),
+    "control variables": _control_variables,
     "ESS": _elliptical_slices,
     "HMC": _hamiltonian,
     "SciPy": _scipy,

@@ -23,7 +23,7 @@ WITHIN: dict[type, list[str]] = {Block: ["run"], Setting: ["method"], Bias: [], 
 # Settings of the scale on which they depend.
 SIZES: dict[type, list[str]] = {
     Block: ["share", "work"],
-    Setting: ["fewest", "most"],
+    Setting: ["few", "many", "longer"],
     Bias: ["repetitions"],
     Extinction: ["share", "most"],
 }

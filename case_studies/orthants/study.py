@@ -1,13 +1,13 @@
 """The units of the study: the smallest pieces that are run, kept and resumed, and the order they are run in.
 
 Tables 1 to 3 and the figures are made of blocks of runs of one method with one number of draws; experiment 4 of
-problems with one pair of hyper-parameters, on which all methods run, since they are compared with their median.
+problems with one pair of hyper-parameters, on which all methods run, since they are compared with the median of four.
 """
 
 from __future__ import annotations
 
 import time
-from collections.abc import Callable, Iterator, Mapping
+from collections.abc import Callable, Iterator
 from functools import lru_cache, partial
 from typing import Any, NamedTuple
 
@@ -16,16 +16,17 @@ import numpy as np
 from case_studies.orthants import claims, classes, problems
 from case_studies.orthants.methods import Found, method
 from case_studies.orthants.problems import CLASSES, Problem
-from case_studies.orthants.scales import SCALES, Scale
+from case_studies.orthants.scales import CHAINS, SCALES, Scale
 from case_studies.tools.grid import Grid
 from case_studies.tools.provenance import provenance
 from case_studies.tools.stream import stream
 
-__all__ = ["SCALES", "Bias", "Block", "Extinction", "Scale", "Setting", "Unit", "run", "setting", "units"]
+__all__ = ["SCALES", "Bias", "Block", "Extinction", "Scale", "Setting", "Unit", "run", "units"]
 
 COUNTS = ("GPC-MC hard", "GPC-MC soft")
 ONE_FEATURE = "GPC-MC one feature"
 """The first of these, with the same estimates in less time and memory, for Tables 1 to 3."""
+CONTROLS = "control variables"
 OURS = "EP-twisted"
 DRAWS = (64, 200, 1000)
 """Numbers of draws of the new method."""
@@ -47,8 +48,13 @@ COMPETITORS = {
 RUNS = 10
 """Number of runs of a competitor, as in the article's figures."""
 
-EXPERIMENT_4 = {"GPC-MC soft": 0, "ESS": 300, "HMC": 300, "EP": 0, "EP importance": 1000, OURS: 1000}
-"""Methods and draws; the particles of the first depend on size and scale."""
+ARTICLES = (COUNTS[1], *CHAINS)
+"""The article's four methods in experiment 4, which are compared with their median."""
+BESIDE = {"EP": 0, "EP importance": 1000, OURS: 1000}
+"""Other methods in it, with their draws."""
+EXPERIMENT_4 = (*ARTICLES, *BESIDE)
+NO_CONTROLS = 9
+"""The problem on which control variables end nowhere, in the article too: almost all labels need one."""
 
 REFERENCE = 10_000
 """Draws of the new method that stand for the truth where there is none."""
@@ -155,9 +161,9 @@ def run(scale: Scale, grid: Grid, unit: Unit) -> dict[str, Any]:
     return finished.result
 
 
-def _stream(scale: Scale, unit: Unit) -> np.random.Generator:
+def _stream(scale: Scale, unit: Unit, *names: str) -> np.random.Generator:
     """Random numbers of one unit, independent of those of all others; its name has its kind and all its fields."""
-    return stream(scale.seed, unit.name)
+    return stream(scale.seed, unit.name, *names)
 
 
 @lru_cache(maxsize=64)
@@ -196,16 +202,18 @@ def _block(scale: Scale, unit: Block) -> dict[str, Any]:
     return {"rows": rows} | provenance()
 
 
-def setting(scale: Scale, unit: Setting, draws: Mapping[str, int] = EXPERIMENT_4) -> dict[str, Any]:
-    """All methods on one problem of experiment 4, with these numbers of draws; particles as the scale has them."""
+def _setting(scale: Scale, unit: Setting) -> dict[str, Any]:
+    """All methods on one problem of experiment 4."""
     given = classes.data(stream(scale.seed, "classes", unit.problem), unit.problem)
     problem = classes.problem(given, *classes.HYPERS[unit.hyper])
-    rng = _stream(scale, unit)
-    particles = scale.fewest if problem.size > 300 else scale.most
-    counts = {**draws, COUNTS[1]: particles}
-    tried = {name: _timed(rng, name, problem, draws) for name, draws in counts.items()}
-    reference = method(OURS)(rng, problem, REFERENCE)
-    median = np.median([found.probability for found, _ in tried.values()], axis=0)
+    particles, chains = scale.draws(problem.size)
+    counts = {COUNTS[1]: particles, **chains, **BESIDE}
+    if unit.problem == NO_CONTROLS:
+        del counts[CONTROLS]
+    tried = {name: _timed(_stream(scale, unit, name), name, problem, draws) for name, draws in counts.items()}
+    reference = method(OURS)(_stream(scale, unit, "reference"), problem, REFERENCE)
+    judges = [found.probability for name, (found, _) in tried.items() if name in ARTICLES]
+    median = np.median(judges, axis=0)
     compared = {"post": given.posterior, "median": median, "reference": reference.probability}
     rows = []
     for name, (found, seconds) in tried.items():
@@ -242,7 +250,7 @@ def _extinction(scale: Scale, unit: Extinction) -> dict[str, Any]:
 
 _COMPUTE: dict[type, Callable[[Scale, Any], dict[str, Any]]] = {
     Block: _block,
-    Setting: setting,
+    Setting: _setting,
     Bias: _bias,
     Extinction: _extinction,
 }

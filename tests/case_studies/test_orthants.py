@@ -10,15 +10,16 @@ import pytest
 from scipy.special import betaln
 from scipy.stats import multivariate_normal
 
-from case_studies.orthants import claims, classes, comparison, methods, problems, results, study
+from case_studies.orthants import claims, classes, comparison, control_variables, methods, problems, results, study
 from case_studies.orthants.__main__ import run
 from case_studies.orthants.scales import SCALES, Scale
-from case_studies.orthants.study import COUNTS, ONE_FEATURE, OURS, Bias, Block, Extinction, Setting
+from case_studies.orthants.study import CONTROLS, COUNTS, ONE_FEATURE, OURS, Bias, Block, Extinction, Setting
 from case_studies.tools.grid import Grid
+from pmgp.core.likelihoods import BernoulliProbit
 from tests.orthants.truths import one_factor
 from tests.truths import standard_errors_from
 
-TINY = Scale("tiny", 3, (50,), (1,), 1, (200,), 0.05, 1e6, (1,), 100, 200, 40)
+TINY = Scale("tiny", 3, (50,), (1,), 1, (200,), 0.05, 1e6, (1,), 100, 200, 1, 200, 40)
 
 
 # ---- problems
@@ -112,6 +113,80 @@ def test_a_chain_and_the_approximation_predict_too(constant):
     assert approximate.log_evidence == pytest.approx(betaln(8, 5), abs=0.05)
 
 
+@pytest.fixture(scope="module")
+def smooth():
+    """Thirty labels of a smooth process in the plane, and ten new ones."""
+    given = classes.data(np.random.default_rng(2), 1)
+    problem = classes.problem(given._replace(X=given.X[:30], y=given.y[:30], new=given.new[:10]), 3.0, 3.0)
+    return problem, methods.method(OURS)(np.random.default_rng(0), problem, 10_000).probability
+
+
+def error_by_control_variables(smooth, seed: int) -> float:
+    """Mean error of the probabilities of a chain."""
+    problem, truth = smooth
+    found = methods.method(CONTROLS)(np.random.default_rng(seed), problem, 6000)
+    return float(np.abs(found.probability - truth).mean())
+
+
+def test_control_variables_end_where_other_methods_do(smooth):
+    assert max(error_by_control_variables(smooth, seed) for seed in range(3)) < 0.01
+
+
+def test_control_variables_are_drawn_given_the_others_and_f_given_them(smooth, monkeypatch):
+    """Broken twins: control variables from their marginal distributions, and the rest of f with too little variance."""
+    add = control_variables.Controls.add
+
+    def marginal(self, number):
+        add(self, number)
+        self.precision = np.diag(1.0 / self.covariance.diagonal()[self.indices])
+
+    def narrow(self, number):
+        add(self, number)
+        self.factor = 0.5 * self.factor
+
+    for broken in (marginal, narrow):
+        monkeypatch.setattr(control_variables.Controls, "add", broken)
+        assert error_by_control_variables(smooth, 0) > 0.02, broken
+
+
+def test_control_variables_leave_little_variance(smooth):
+    """Exchanged, less than those that were found one by one, and less than any of ten other sets."""
+    covariance = smooth[0].covariance + 1e-8 * np.eye(30)
+    controls = control_variables.Controls(covariance, 1e-7)
+    controls.add(6)
+
+    def left(indices):
+        some = covariance[indices]
+        return np.trace(covariance - some.T @ np.linalg.solve(some[:, indices], some))
+
+    one_by_one: list[int] = []
+    for _ in range(6):
+        one_by_one.append(min(set(range(30)) - set(one_by_one), key=lambda j: left([*one_by_one, j])))
+    rng = np.random.default_rng(0)
+    others = [rng.choice(30, 6, replace=False) for _ in range(10)]
+    assert left(controls.indices) == pytest.approx(np.square(controls.factor).sum(), rel=1e-5)
+    assert left(controls.indices) < 0.98 * min(map(left, [one_by_one, *others]))
+
+
+def test_control_variables_are_added_until_proposals_are_accepted(smooth):
+    problem, _ = smooth
+    likelihood, zero = BernoulliProbit(problem.y), np.zeros(30)
+    controls = control_variables.Controls(problem.covariance + 1e-8 * np.eye(30), 1e-7)
+    controls.add(control_variables.FIRST)
+    rng, state = np.random.default_rng(1), control_variables.State(zero, float(likelihood.log_likelihood(zero)))
+    before, _ = controls.sweeps(rng, state, likelihood)
+    after, _ = controls.sweeps(rng, control_variables.burnt_in(rng, controls, before, likelihood, 4000), likelihood)
+    assert before.acceptance < control_variables.LEAST_ACCEPTANCE < after.acceptance
+    assert control_variables.FIRST < len(controls) < 30
+
+
+def test_control_variables_end_where_they_determine_all(constant):
+    controls = control_variables.Controls(constant.covariance + 1e-8 * np.eye(11), 1e-7)
+    controls.add(5)
+    assert len(controls) == 1
+    assert np.square(controls.factor).sum() < 1e-6
+
+
 def test_scipy_has_the_evidence_alone(constant):
     found = methods.METHODS["SciPy"](np.random.default_rng(1), constant, 5000)
     assert found.log_evidence == pytest.approx(betaln(8, 5), abs=0.02)
@@ -184,7 +259,9 @@ def test_the_units_are_those_of_the_article_and_the_competitors():
     assert {(unit.part, unit.which) for unit in blocks} == {("factor", n) for n in (50, 200, 500)} | {
         ("linear", number) for number in (1, 2, 3, 4)
     }
-    assert {unit.method for unit in blocks if (unit.part, unit.which) == ("linear", 3)} == set(methods.METHODS)
+    assert {unit.method for unit in blocks if (unit.part, unit.which) == ("linear", 3)} == set(methods.METHODS) - {
+        CONTROLS
+    }
     assert sum(isinstance(unit, Setting) for unit in every) == 9 * 6
     articles = {
         (unit.part, unit.which, unit.draws) for unit in blocks if unit.method == ONE_FEATURE and unit.draws > 1000
