@@ -51,15 +51,17 @@ def _spread_of_all_chains(cells: pd.DataFrame, name: str) -> float:
     """Standard deviation over chains and data sets, from mean and standard deviation in each data set.
 
     Chains have weights, of the sum one, that are equal for those of a data set and sum to the same in each; the
-    denominator makes the square unbiased for independent values with such weights.
+    denominator makes the square unbiased for independent values with such weights. One chain alone has none.
     """
     chains, means = cells["chains"], cells[f"{name}_mean"]
     within = (chains - 1) / chains * np.square(cells[f"{name}_sd"].fillna(0.0))
     squares = within + np.square(means - means.mean())
-    return float(np.sqrt(squares.mean() / (1.0 - (1.0 / chains).mean() / len(cells))))
+    free = 1.0 - (1.0 / chains).mean() / len(cells)
+    return float(np.sqrt(squares.mean() / free)) if free > 0.0 else float("nan")
 
 
 def printed(rows: pd.DataFrame, name: str) -> list[str]:
-    """Mean (standard deviation), as the articles print them; a dash where there is none."""
+    """Mean (standard deviation), as the articles print them; a dash where there is none, and the mean of one chain."""
     pairs = zip(rows[f"{name}_mean"], rows[f"{name}_sd"], strict=True)
-    return ["–" if np.isnan(mean) else f"{mean:.0f} ({sd:.0f})" for mean, sd in pairs]
+    shown = [(f"{mean:.0f}", "" if np.isnan(sd) else f" ({sd:.0f})") for mean, sd in pairs]
+    return ["–" if mean == "nan" else mean + deviation for mean, deviation in shown]

@@ -420,6 +420,12 @@ def test_single_chains_say_how_data_sets_differ_and_nothing_of_convergence():
     assert comparison.orderings(cells, 5).empty
 
 
+def test_one_chain_has_no_deviation():
+    cells = rows({("AA", 0): [10.0]}, {"AA": np.nan})
+    assert comparison.table(cells, 5).loc["AA", "n = 100, d = 2"]["ESS"] == "10"
+    assert np.isnan(comparison.pooled(cells, 5)["ess_sd"].item())
+
+
 def test_orderings_have_the_articles_row_numbers():
     order = ("KHR", "SURR", "AA", "ASIS", "SA")
     values = {(method, dataset): [5.0, 6.0, 7.0] for method in order for dataset in range(6)}
