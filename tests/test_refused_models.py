@@ -301,12 +301,23 @@ def test_coefficients_of_the_mean_function_are_hyperparameters():
 # Starting points
 
 
-def refusal(model: pm.Model, point: dict | None = None) -> str:
+def started(model: pm.Model, point: dict | None = None) -> None:
     step = pmgp.PseudoMarginal(model=model, compile_kwargs=FAST)
     step.setup_chain(np.random.default_rng(0), 5, 5)
+    step.step(model.initial_point() | (point or {}))
+
+
+def refusal(model: pm.Model, point: dict | None = None) -> str:
     with pytest.raises(SamplingError) as caught:
-        step.step(model.initial_point() | (point or {}))
+        started(model, point)
     return str(caught.value)
+
+
+def warning(model: pm.Model, point: dict) -> str:
+    """Of a chain that starts elsewhere."""
+    with pytest.warns(UserWarning, match="a chain starts at") as caught:
+        started(model, point)
+    return str(caught[0].message)
 
 
 def test_parameters_outside_their_domain_are_named_at_the_start():
@@ -342,7 +353,7 @@ def test_observations_that_another_parameter_makes_impossible_are_named():
     with pm.Model() as model:
         width = pm.Normal("width", 3.0, 1.0)
         pm.Uniform("y", process() - 9.0, width, observed=np.where(np.arange(N) == 4, 2.0, -2.0))
-    message = refusal(model, {"width": np.array(1.0)})
+    message = warning(model, {"width": np.array(1.0)})
     assert "log-likelihood of 'y' is -inf for the observations in row 4 (2.0), wherever 'f'" in message
     assert "width=1.0" in message
 
@@ -352,7 +363,7 @@ def test_a_mean_that_the_likelihood_excludes_is_told_apart():
         level = pm.Normal("level", 0.0, 1.0)
         f = pm.MvNormal("f", level + np.zeros(2), cov=np.eye(2))
         pm.Potential("y", pt.switch(f > 5.0, -np.inf, -pt.square(f)))
-    assert "'y' is -inf in rows 0, 1, at the prior mean of 'f'" in refusal(model, {"level": np.array(6.0)})
+    assert "'y' is -inf in rows 0, 1, at the prior mean of 'f'" in warning(model, {"level": np.array(6.0)})
 
 
 # Gradients in the hyper-parameters

@@ -371,10 +371,11 @@ def _remarks_of_largest_data(lines: pd.DataFrame, article: pd.Series) -> list[Re
         Remark(
             "the authors' program adds 1e-6 to the diagonal of the covariance of the points, and inverts it with "
             "eigenvectors from a solver for general matrices. If ours do the same, they take, with noise of variance "
-            f"1e-4 (Nystrom's also with 1e-6), and the authors' in brackets: {_by_name(points)}. FITC and PITC were "
-            "not repeated with noise of variance 1e-6, where the amount is as large as the noise.",
+            f"1e-4 (Nystrom's also with 1e-6) and a length-scale of 100, and the authors' in brackets: "
+            f"{_by_name(points)}. FITC and PITC were not repeated with noise of variance 1e-6, where the amount is as "
+            "large as the noise, nor with a length-scale of 10.",
             {"data": [LARGEST], "preconditioner": ["Nystrom", "FITC", "PITC"], "log_noise": [-4, -6],
-             "log_lengthscale": [2]},
+             "log_lengthscale": [1, 2]},
         ),
         Remark(
             "the authors' program multiplies left and right singular vectors of one pass, which differ. So does ours "

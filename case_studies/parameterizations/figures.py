@@ -71,8 +71,12 @@ def efficiency(cells: pd.DataFrame, table: int) -> Figure:
 
 
 def speed_of_convergence(cells: pd.DataFrame, table: int) -> Figure:
-    """The article's little bars: height and color say how large the median R-hat is at each checkpoint."""
-    rows, columns = beside_article(cells, table), rhat_columns(cells)
+    """The article's little bars: height and color say how large the median R-hat is at each checkpoint.
+
+    Problems on which all methods have one chain are left out.
+    """
+    columns = rhat_columns(cells)
+    rows = beside_article(cells, table).dropna(subset=columns, how="all")
     figure, panels = _panels(rows, table)
     for axes, values in _filled(panels, rows, table):
         for row, rhats in enumerate(values[columns].to_numpy()):
@@ -83,7 +87,7 @@ def speed_of_convergence(cells: pd.DataFrame, table: int) -> Figure:
 
 
 def cost(cells: pd.DataFrame, table: int) -> Figure:
-    """Smallest ESS per second of sampling, and per O(n^3) operation; hollow where the chains do not agree yet."""
+    """Smallest ESS per second of sampling, and per O(n^3) operation; hollow where chains may not agree."""
     rows, last = beside_article(cells, table), rhat_columns(cells)[-1]
     names = blocks(rows)
     labels = {"per_second": "ESS per second", "per_operation": "ESS per O(n³) operation"}
@@ -95,7 +99,7 @@ def cost(cells: pd.DataFrame, table: int) -> Figure:
             _marks(axes, values[name], values[last] < LEVELS[0])
             axes.set(xscale="log", xlabel=label)
         _label(panels, table, titles=name == "per_second")
-    figure.legend(handles=[hollow_mark()], loc="outside upper center")
+    figure.legend(handles=[hollow_mark("R-hat ≥ 1.1, or one chain alone")], loc="outside upper center")
     return figure
 
 

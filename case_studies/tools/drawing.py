@@ -40,6 +40,6 @@ def bar_legend() -> tuple[list[plt.Rectangle], list[str]]:
     return handles, [f"R-hat {label}" for label in BAR_LABELS]
 
 
-def hollow_mark() -> plt.Line2D:
+def hollow_mark(label: str = "R-hat ≥ 1.1") -> plt.Line2D:
     """The legend's entry for chains that have not converged."""
-    return plt.Line2D([], [], marker="o", color=GRAY, linestyle="", markerfacecolor="white", label="R-hat ≥ 1.1")
+    return plt.Line2D([], [], marker="o", color=GRAY, linestyle="", markerfacecolor="white", label=label)

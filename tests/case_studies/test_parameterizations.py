@@ -9,7 +9,7 @@ import pandas as pd
 import pytensor
 import pytest
 
-from case_studies.parameterizations import comparison, picture, problems, results, study
+from case_studies.parameterizations import comparison, figures, picture, problems, results, study
 from case_studies.parameterizations.__main__ import chains_of, run
 from case_studies.parameterizations.exact_variance import ExactVariance
 from case_studies.parameterizations.study import Cell
@@ -447,6 +447,13 @@ def test_proposals_are_compared_where_both_were_run():
     assert len(table) == 1
     assert comparison.proposals(both).empty
     assert table["gain", "ESS (AR)"].item() == pytest.approx(2.0)
+
+
+def test_bars_of_convergence_need_several_chains():
+    several = rows({("AA", 0): [10.0, 12.0, 14.0]}, {"AA": 1.05})
+    alone = rows({("AA", 0): [10.0]}, {"AA": np.nan}).assign(n=400, rhat_20=np.nan)
+    figure = figures.speed_of_convergence(pd.concat([several, alone]), 5)
+    assert [axes.get_title() for axes in figure.axes] == ["n = 100, d = 2"]
 
 
 def test_coverage_counts_what_there_is():
