@@ -314,7 +314,7 @@ def refusal(model: pm.Model, point: dict | None = None) -> str:
 
 
 def warning(model: pm.Model, point: dict) -> str:
-    """Of a chain that starts elsewhere."""
+    """Return what a chain says that starts elsewhere."""
     with pytest.warns(UserWarning, match="a chain starts at") as caught:
         started(model, point)
     return str(caught[0].message)

@@ -38,7 +38,7 @@ CELL = ["part", "which", "method", "draws"]
 DASH = "–"
 PUBLISHED = "article"
 THEIR_NAMES = dict(zip(ARTICLES, ("NEW", "TITSIAS", "ESS", "HMC"), strict=True))
-"""What the article calls its four methods of experiment 4."""
+"""The article's names for its methods in experiment 4."""
 IN_TABLES = (ONE_FEATURE, COUNTS[1], OURS)
 
 

@@ -14,7 +14,7 @@ LARGEST = 400_000_000
 LARGE = 300
 """Labels of experiment 4, above which there are fewer particles."""
 CHAINS = {"control variables": 5000, "ESS": 300, "HMC": 100}
-"""Draws of its chains; these of control variables are the article's, a tenth of them, and the others take as long."""
+"""Draws of its chains: a tenth of the article's for control variables, and for the others what takes about as long."""
 
 
 @dataclass(frozen=True)

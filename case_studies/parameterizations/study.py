@@ -140,7 +140,7 @@ def enough(cell: Cell, chains: Sequence[Result]) -> bool:
     """Whether the mean ESS of chains, by coda's estimate, is known well enough to be compared with the article's.
 
     The article's is a mean over ten data sets, which differ about as much as chains do, or more. So the data sets after
-    the first have one chain each; and so have the real ones with most rows, whose chains take a quarter of an hour.
+    the first have one chain each; and so have the real ones with most rows, whose chains take up to ten minutes.
     """
     if cell.dataset > 0 or cell.data in LARGE:
         return len(chains) > 0

@@ -61,7 +61,12 @@ def _spread_of_all_chains(cells: pd.DataFrame, name: str) -> float:
 
 
 def printed(rows: pd.DataFrame, name: str) -> list[str]:
-    """Mean (standard deviation), as the articles print them; a dash where there is none, and the mean of one chain."""
+    """Mean (standard deviation), as the articles print them; the mean alone of one chain, and a dash of none."""
     pairs = zip(rows[f"{name}_mean"], rows[f"{name}_sd"], strict=True)
-    shown = [(f"{mean:.0f}", "" if np.isnan(sd) else f" ({sd:.0f})") for mean, sd in pairs]
-    return ["–" if mean == "nan" else mean + deviation for mean, deviation in shown]
+    return [_printed(mean, sd) for mean, sd in pairs]
+
+
+def _printed(mean: float, sd: float) -> str:
+    if np.isnan(mean):
+        return "–"
+    return f"{mean:.0f}" if np.isnan(sd) else f"{mean:.0f} ({sd:.0f})"

@@ -13,8 +13,8 @@ from pmgp.core.gaussians import Posterior
 from pmgp.core.joint_density import LatentModel
 from pmgp.core.likelihoods.base import Likelihood
 
-UNRESOLVED = 1e12
-"""From here on rounding errors of a log-density are larger than a thousandth: it is rejected."""
+IMPOSSIBLE = 1e12
+"""No log-density of observations is as large: what is, is the rounding error of terms that cancel."""
 
 
 class OutsideSupport(NamedTuple):
@@ -46,7 +46,7 @@ class Fitted(NamedTuple):
     def log_screen(self) -> float:
         """log p(theta) plus the approximation's log-evidence: the target of tuning, and the screen for proposals."""
         value = self.log_prior + self.approximation.log_evidence
-        return value if abs(value) < UNRESOLVED else -inf
+        return value if isfinite(value) and value < IMPOSSIBLE else -inf
 
     def with_prior_factor(self) -> Fitted | None:
         """Return the fit with K factorized, perhaps with a jitter, or None; the exact chain needs that factor."""
