@@ -19,6 +19,7 @@ from pmgp.core.estimators import ImportanceSampling
 from pmgp.core.estimators.importance import WeightedParticles
 from pmgp.core.gaussians import DensePrior
 from pmgp.core.likelihoods import Likelihood
+from pmgp.core.numerics.threads import threads_limited
 from pmgp.core.theta_updates.densities import AncillaryDensity, JointState, LatentPart, SufficientDensity, ThetaDensity
 from pmgp.core.theta_updates.surrogate import SurrogateDensity
 from pmgp.interface.model.derivatives import DifferentiableLatentModel
@@ -87,6 +88,8 @@ def logistic_problem(n: int, d: int, log_lengthscale: float, rng: np.random.Gene
     return Problem(model, uniform, latent_from_prior)
 
 
+# Threads of BLAS that wait for each other take minutes where another program keeps a core busy.
+@threads_limited(1)
 def conditionals(
     problem: Problem,
     draws: int,

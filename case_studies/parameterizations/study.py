@@ -21,7 +21,7 @@ from case_studies.tools import simulation
 from case_studies.tools.chain import run_chain
 from case_studies.tools.grid import Result, Unit
 from case_studies.tools.problem import Problem
-from case_studies.tools.samplers import Alternating, Marginal, Sampler
+from case_studies.tools.samplers import Alternating, Conditional, Marginal, Sampler
 from case_studies.tools.scale import COMPARATIVE_EVALUATION, Scale
 from case_studies.tools.stream import stream
 from pmgp.core.approximations import Laplace
@@ -178,9 +178,8 @@ def sampler(cell: Cell, problem: Problem, rate: float | None = None) -> Sampler:
         operator: Any = OPERATORS[cell.method]
         operator = operator if rate is None else replace(operator, target_acceptance=rate)
         scheme = SufficientScheme(operator) if cell.table == 3 else AncillaryScheme(operator)
-    else:
-        scheme = _scheme(cell.method, problem)
-    return Alternating(scheme, LATENT_UPDATES.get(cell.table, 0), cell.proposal == "learned")
+        return Conditional(scheme, cell.proposal == "learned")
+    return Alternating(_scheme(cell.method, problem), LATENT_UPDATES[cell.table], cell.proposal == "learned")
 
 
 def _scheme(name: str, problem: Problem) -> Scheme:

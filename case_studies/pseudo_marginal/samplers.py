@@ -63,12 +63,11 @@ class RepeatedWithin(Repeated):
         tuning: bool,
     ) -> Outcome:
         """Update theta, and f where it moves with theta."""
-        [stage], [learned], operator = self.scheme.stages, adaptations, self.scheme.operator
+        [stage], [learned] = self.scheme.stages, adaptations
         density = stage(model, current, rng)
-        point, infos = density.at(current.theta), []
+        point, infos = self.scheme.begun(density, current.theta), []
         for _ in range(self.repeats):
-            point, info = operator.step(rng, point, density, learned if tuning else operator.freeze(learned))
-            learned = operator.learn(learned, point, info) if tuning else learned
+            point, learned, info = self.scheme.moved_on(rng, point, density, learned, tuning)
             infos.append(info)
         return Outcome(JointState(point.position, point.payload), (learned,), tuple(infos))
 

@@ -1,4 +1,4 @@
-"""Samplers of theta and f: a scheme for theta with transitions of f in between, or pseudo-marginal steps."""
+"""Samplers of theta and f: a scheme for theta, with transitions of f in between or none, or pseudo-marginal steps."""
 
 from __future__ import annotations
 
@@ -12,8 +12,9 @@ from pmgp.core.adaptation.step_size import StepSize
 from pmgp.core.latent_updates import HamiltonianUpdate
 from pmgp.core.theta_updates.densities import JointState
 from pmgp.core.theta_updates.schemes import Scheme
+from pmgp.core.transitions.base import Density, Point
 
-__all__ = ["Alternating", "Iterate", "Marginal", "Sampler"]
+__all__ = ["Alternating", "Conditional", "Iterate", "Marginal", "Sampler"]
 
 
 class Iterate(NamedTuple):
@@ -66,7 +67,7 @@ class Alternating:
     ----------
     scheme : Scheme
     latent_updates : int
-        Number of transitions of f in each iteration; 0 leaves f to the scheme.
+        Number of transitions of f in each iteration.
     learns_covariance : bool
         Proposals of theta adopt the covariance of the tuning draws, as in pmgp's step methods; otherwise it stays a
         multiple of the identity, as in the article.
@@ -100,8 +101,6 @@ class Alternating:
     def _move_latent(
         self, rng: np.random.Generator, problem: Problem, current: JointState, step: StepSize, tuning: bool
     ) -> tuple[JointState, StepSize, float]:
-        if self.latent_updates == 0:
-            return current, step, np.nan
         part, rates = current.latent, []
         target = self.latent.prepare(part.prior, problem.model.likelihood(current.theta))
         point = self.latent.init(target, part.f)
@@ -111,6 +110,49 @@ class Alternating:
             if tuning:
                 step = step.updated(info.acceptance_rate, self.latent.target_acceptance)
         return current._replace(latent=part._replace(f=point.payload)), step, float(np.mean(rates))
+
+
+class _Fixed(NamedTuple):
+    """A conditional density of theta, where the chain stands in it, and what it has learned."""
+
+    density: Density
+    point: Point
+    adaptation: Any
+
+
+@dataclass(frozen=True)
+class Conditional:
+    """Transitions of theta in one conditional density: f, or what a scheme makes of it, keeps its first value.
+
+    The density stays the same, so gradients and metrics where the chain stands are not computed again.
+
+    Parameters
+    ----------
+    scheme : Scheme
+        With one stage.
+    learns_covariance : bool
+        As that of :class:`Alternating`.
+    """
+
+    scheme: Scheme
+    learns_covariance: bool = False
+
+    def start(self, rng: np.random.Generator, problem: Problem, current: JointState, tune: int, draws: int) -> Iterate:
+        """Begin a chain."""
+        [stage] = self.scheme.stages
+        [adaptation] = self.scheme.start(problem.dimension, tune if self.learns_covariance else 0)
+        density = stage(problem.model, current, rng)
+        state = _Fixed(density, self.scheme.begun(density, current.theta), adaptation)
+        return Iterate(current.theta, np.nan, np.nan, state)
+
+    def step(self, rng: np.random.Generator, problem: Problem, iterate: Iterate, tuning: bool) -> Iterate:
+        """One iteration."""
+        density, point, adaptation = iterate.state
+        point, adaptation, info = self.scheme.moved_on(rng, point, density, adaptation, tuning)
+        return Iterate(point.position, info.acceptance_rate, np.nan, _Fixed(density, point, adaptation))
+
+    def stop_tuning(self, problem: Problem) -> None:
+        """Nothing to do: an iteration is told whether it tunes."""
 
 
 @dataclass(frozen=True)

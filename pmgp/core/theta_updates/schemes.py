@@ -83,8 +83,17 @@ class Scheme:
         self, rng: np.random.Generator, density: Density, theta: np.ndarray, learned: Any, tuning: bool
     ) -> tuple[Point, Any, TransitionInfo]:
         """Make one transition in a conditional density; return the point, the learned state, and a report."""
+        return self.moved_on(rng, self.begun(density, theta), density, learned, tuning)
+
+    def begun(self, density: Density, theta: np.ndarray) -> Point:
+        """Return the point at theta, with the gradient if the operator needs it."""
+        return density.at(theta, gradient=self.operator.derivatives > 0)
+
+    def moved_on(
+        self, rng: np.random.Generator, point: Point, density: Density, learned: Any, tuning: bool
+    ) -> tuple[Point, Any, TransitionInfo]:
+        """Make one transition from a point of the same density, keeping what is computed there."""
         learned = learned if tuning else self.operator.freeze(learned)
-        point = density.at(theta, gradient=self.operator.derivatives > 0)
         point, info = self.operator.step(rng, point, density, learned)
         return point, self.operator.learn(learned, point, info) if tuning else learned, info
 

@@ -172,7 +172,7 @@ class ManifoldLangevin(_Scaled):
         self, rng: np.random.Generator, point: Point, density: MetricDensity, learned: Scaling
     ) -> tuple[Point, TransitionInfo]:
         """Make one transition; the point stays if it has no metric."""
-        complete = density.with_metric(point)
+        complete = point if np.size(point.metric_factor) else density.with_metric(point)
         if complete is None:
             return point, TransitionInfo(False, 0.0, 1)
         return langevin(rng, complete, density, learned.step_size.value)
