@@ -119,7 +119,7 @@ def page() -> str:
             "other programs:",
             "",
             _table(
-                ["work", "tasks", "one worker", "two workers", "ratio", "busy on average", "overhead a task"],
+                ["work", "tasks", "one worker", "two workers", "ratio", "busy on average", "overhead per task"],
                 [
                     [
                         name,
@@ -135,13 +135,13 @@ def page() -> str:
             ),
             "",
             "A worker is busy while it has a task, whatever share of its core other programs leave it. So the ratio "
-            "on idle cores is about that of the busy workers. At a load of more than some tenths the seconds, their "
-            "ratio, and the constants below are not those of an idle machine.",
+            "on idle cores is about that of the busy workers. With a load above a few tenths, the seconds, their "
+            "ratio (which may then exceed 2) and the constants below differ from those of an idle machine.",
             "",
             _ceiling(work),
             "",
             f"Hence the constants of the model: {_seconds(costs.start)} until a worker has imported the packages, "
-            f"{_seconds(costs.in_worker)} a chain in the worker, {_seconds(costs.gathering)} in the calling process, "
+            f"{_seconds(costs.in_worker)} per chain in the worker, {_seconds(costs.gathering)} in the calling process, "
             f"{1e3 * costs.latency:.1f} ms and {costs.bandwidth / 1e9:.1f} GB/s between processes, "
             f"{1e9 * costs.entry:.1f} ns for an entry of K in a product with 8 columns. It gives:",
             "",
@@ -188,7 +188,7 @@ def _folds(costs: Costs) -> str:
         "chains of a minute",
         "four cores, no cluster",
         "20 workers",
-        "20 workers are quicker from",
+        "20 workers are quicker if a chain takes at least",
     ]
     return _table(heads, rows)
 
