@@ -65,7 +65,7 @@ def test_a_likelihood_that_does_not_factorize_is_refused_without_hyper_parameter
 
 
 def test_a_potential_that_is_a_sum_has_the_estimate_of_its_terms():
-    """Its terms are not known one by one, so Laplace's method takes the place of expectation propagation."""
+    """Its terms cannot be evaluated one by one, so Laplace's method takes the place of expectation propagation."""
     found = []
     for summed in (False, True):
         with pm.Model() as model:

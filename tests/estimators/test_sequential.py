@@ -245,7 +245,7 @@ def test_bad_settings_are_named(settings, message):
 
 
 def test_a_likelihood_without_terms_is_refused():
-    with pytest.raises(ValueError, match="terms are known one by one"):
+    with pytest.raises(ValueError, match="terms can be evaluated one by one"):
         SequentialSampling.require(object())
 
 
@@ -278,5 +278,5 @@ def test_terms_of_graphs_are_passed_too(likelihood):
 
 def test_a_sum_over_observations_is_refused():
     """Its graph is a function of draws of f as well, and what it gives are no terms."""
-    with pytest.raises(ValueError, match="terms are known one by one"):
+    with pytest.raises(ValueError, match="terms can be evaluated one by one"):
         pmgp.PseudoMarginal(model=of_graph("sum"), approximation="laplace", estimator="sequential")

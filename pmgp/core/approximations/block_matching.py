@@ -98,7 +98,8 @@ def matched_blocks(q: BlockApproximation, likelihood: BlockLikelihood, share: fl
         return None
     if tilted is None:
         raise UnknownMomentsError(
-            'expectation propagation needs a likelihood whose terms are known one by one; use approximation="laplace"'
+            "expectation propagation needs a likelihood whose terms can be evaluated one by one; use "
+            'approximation="laplace"'
         )
     linear, precision, by_site = _matched(q, contrasts, cavity, tilted, likelihood.site_form, share)
     return MatchedBlocks(linear, precision, q.log_normalizer + by_site)

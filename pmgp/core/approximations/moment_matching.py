@@ -116,8 +116,8 @@ def matched_sites(approximation: Conditioned, likelihood: Terms) -> MatchedSites
     tilted = likelihood.tilted_moments(cavity.mean, cavity.variance, near)
     if tilted is None:
         raise UnknownMomentsError(
-            "expectation propagation needs a likelihood whose terms are known one by one, one for each latent value; "
-            'use approximation="laplace"'
+            "expectation propagation needs a likelihood whose terms can be evaluated one by one, one for each latent "
+            'value; use approximation="laplace"'
         )
     return _matched(approximation, cavity, tilted)
 

@@ -17,7 +17,7 @@ def suitable(likelihood: Likelihood, several: bool = False) -> tuple[Priced, ...
     """Return importance sampling, and an estimator that may be better for the likelihood if there is one.
 
     For one latent vector that is orthant sampling, if the likelihood gives limits for f plus normal noise. For several
-    vectors it is sequential sampling, if the likelihood's terms are known one by one.
+    vectors it is sequential sampling, if the likelihood's terms can be evaluated one by one.
     """
     return tuple(estimator for estimator in (OF_SEVERAL if several else OF_ONE) if _suits(estimator, likelihood))
 

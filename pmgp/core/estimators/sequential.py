@@ -125,7 +125,7 @@ class SequentialSampling:
 
     @staticmethod
     def require(likelihood: Likelihood) -> None:
-        """Refuse a likelihood whose terms are not known one by one.
+        """Refuse a likelihood whose terms cannot be evaluated one by one.
 
         Raises
         ------
@@ -134,7 +134,8 @@ class SequentialSampling:
         # Likelihoods from graphs have this function even where terms mix latent values of several observations.
         if not (hasattr(likelihood, "log_density") and getattr(likelihood, "separate", True)):
             raise ValueError(
-                'SequentialSampling needs a likelihood whose terms are known one by one; use estimator="importance"'
+                "SequentialSampling needs a likelihood whose terms can be evaluated one by one; use "
+                'estimator="importance"'
             )
 
     def work(self, size: Size, draws: int) -> float:

@@ -94,7 +94,7 @@ def importance(
         the others and the data. By default there are 256 importance samples.
     approximation : "auto", "ep", "laplace", ExpectationPropagation or Laplace
         Source of the importance samples of f, and of the evidence that is maximized. ``"auto"`` is expectation
-        propagation, or Laplace's method where the terms of the likelihood are not known one by one.
+        propagation, or Laplace's method where the terms of the likelihood cannot be evaluated one by one.
     latent : variable or str, or a sequence of them, optional
         The variables f, if the model has several multivariate normal variables.
     backend : "numpy", "jax" or JaxMatrices

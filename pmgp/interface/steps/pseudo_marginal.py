@@ -82,7 +82,7 @@ class PseudoMarginal(EvidenceProgress, GaussianProcessStep):
         The hyper-parameters to move, all continuous ones by default; f is always moved with them.
     approximation : Laplace, ExpectationPropagation, "auto", "laplace" or "ep"
         The Gaussian q(f) from which importance samples are drawn and whose evidence screens proposals. ``"auto"`` is
-        expectation propagation, or Laplace's method where the terms of the likelihood are not known one by one.
+        expectation propagation, or Laplace's method where the terms of the likelihood cannot be evaluated one by one.
     estimator : Estimator, "auto", "importance", "annealed", "orthant", "rao-blackwell", "sequential" or "none"
         The unbiased estimator of p(y|theta): an :class:`ImportanceSampling`, :class:`AnnealedImportanceSampling`,
         :class:`OrthantSampling` (with a probit link only), :class:`RaoBlackwellSampling` (with several processes, one
