@@ -31,7 +31,7 @@ from benchmarks.samplers import CHAINS, Run, correcting_sampler, nutpie_sampler,
 from pmgp.core.importance import effective_size
 from pmgp.datasets import DatasetError
 
-__all__ = ["APPROXIMATE", "BUDGET", "MISSING", "NUTS", "PROBLEMS", "TOOLS", "measure", "rows"]
+__all__ = ["BUDGET", "MISSING", "NUTS", "PROBLEMS", "TOOLS", "measure", "rows"]
 
 PROBLEMS = (
     *(f"synthetic-{n}{d}{ard}" for n in (100, 200, 400) for d in ("", "-d10") for ard in ("", "-ard")),
@@ -129,8 +129,6 @@ TOOLS = {
     "BlackJAX latent Gaussian": Tool("blackjax", _blackjax("latent_gaussian")),
     "GPflow GPMC": Tool("gpflow", gpflow_process.sampler, gpflow_process.release),
 }
-# Their draws have the error of an approximation, whatever R-hat says.
-APPROXIMATE = ("BlackJAX Laplace-HMC",)
 NUTS = ("NUTS", "nutpie", "NumPyro")
 
 

@@ -238,8 +238,10 @@ def test_an_improper_prior_has_no_evidence():
 
 def test_what_cannot_be_done_is_refused():
     model = conjugate()
-    with pytest.raises(ValueError, match=r"draws must be at least 25, .* not 10"):
+    with pytest.raises(ValueError, match=r"draws must be an integer of at least 25, .* not 10"):
         pmgp.importance(model, draws=10)
+    with pytest.raises(ValueError, match=r"draws must be an integer of at least 25, .* not 60.5"):
+        pmgp.importance(model, draws=60.5)
     with pytest.raises(ValueError, match='estimator="none" estimates nothing'):
         pmgp.importance(model, estimator="none")
     with pm.Model() as discrete:

@@ -407,6 +407,8 @@ def normal(y: np.ndarray, covariance: np.ndarray) -> float:
 def test_what_cannot_be_left_out_is_refused(model, idata):
     with pytest.raises(ValueError, match="particles must be an even number, at least 2, not 3"):
         pmgp.loo(idata, model=model, particles=3, **SETTINGS)
+    with pytest.raises(ValueError, match=r"particles must be an even number, at least 2, not 4\.0"):
+        pmgp.loo(idata, model=model, particles=4.0, **SETTINGS)
     with pytest.raises(ValueError, match="the posterior has no draws of f"):
         pmgp.loo(chain_of(model, scale=np.ones(9)), model=model, **SETTINGS)
     with pytest.raises(ValueError, match="the posterior has 2 values of 'f', but the model has 30 of them"):

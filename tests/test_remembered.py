@@ -89,6 +89,14 @@ def test_other_settings_and_functions_are_apart(rewrite):
     np.testing.assert_allclose(values(inputs, other(outputs), *at)[1], 2.0 * values(inputs, outputs, *at)[1])
 
 
+def test_a_graph_that_is_used_again_and_again_is_kept(rewrite, monkeypatch):
+    monkeypatch.setattr(module, "KEPT", 2)
+    for other in (3.0, 4.0, 5.0, 6.0):
+        rewrite(graph(shift=other)[1])
+        rewrite(graph()[1])
+    assert rewrite.calls == 5
+
+
 def test_an_array_that_is_changed_where_it_lies_is_seen(rewrite):
     """Neither the graph kept for its old values nor the kept graph that refers to it is taken."""
     data = np.arange(20.0)

@@ -183,7 +183,7 @@ def test_without_climbs_draws_are_about_one_maximum():
 
 @pytest.mark.parametrize("climbs", [-1, True])
 def test_words_for_climbs(climbs):
-    with pytest.raises(ValueError, match=f"climbs must be 0 or more, not {climbs}"):
+    with pytest.raises(ValueError, match=f"climbs must be an integer of 0 or more, not {climbs}"):
         pmgp.importance(two_maxima(), climbs=climbs)
 
 

@@ -243,6 +243,22 @@ def test_a_forked_process_has_no_other_threads():
     assert child.exitcode == 0
 
 
+@pytest.mark.filterwarnings("ignore:.*multi-threaded:DeprecationWarning")
+def test_a_forked_process_that_leaves_its_parent_s_block_has_the_threads_from_before():
+    requires_posix()
+    with threads_limited(1):
+        child = multiprocessing.get_context("fork").Process(target=_left)
+        child.start()
+        child.join()
+    assert child.exitcode == 0
+
+
+def _left():
+    with warnings.catch_warnings(action="error"):
+        threads_limited(1).__exit__()
+    assert blas_threads() == 3
+
+
 def _limited_to_two():
     with threads_limited(2, exactly=True):
         assert blas_threads() == 2

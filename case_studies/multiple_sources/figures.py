@@ -39,9 +39,9 @@ def rejects(predictions: pd.DataFrame, names: list[str], methods: tuple[str, ...
     return figure
 
 
-def posteriors(weights: pd.DataFrame, name: str, method: str = "weighted") -> Figure:
+def posteriors(weights: pd.DataFrame, name: str) -> Figure:
     """Weights of one data set, a panel per class: medians, halves and nine tenths of the posterior, a mark per fold."""
-    chosen = weights[(weights["data"] == name) & (weights["method"] == method)]
+    chosen = weights[(weights["data"] == name) & (weights["method"] == "weighted")]
     classes, sources = list(dict.fromkeys(chosen["class"])), list(dict.fromkeys(chosen["source"]))
     columns = min(len(classes), 5)
     rows = -(-len(classes) // columns)

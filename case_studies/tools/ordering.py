@@ -14,17 +14,16 @@ from scipy.stats import mannwhitneyu
 __all__ = ["ordering"]
 
 SIGNIFICANCE = 0.05
+"""Level of each test; there is no correction for their number, as in the article."""
 
 
-def ordering(samples: Mapping[int, Sequence[float]], significance: float = SIGNIFICANCE) -> str:
+def ordering(samples: Mapping[int, Sequence[float]]) -> str:
     """Order methods from the smallest values to the largest.
 
     Parameters
     ----------
     samples : mapping of int to sequence of float
         Values of each method, for example its R-hat on each data set; smaller is better.
-    significance : float
-        Level of each test; there is no correction for their number, as in the article.
 
     Returns
     -------
@@ -34,10 +33,10 @@ def ordering(samples: Mapping[int, Sequence[float]], significance: float = SIGNI
     ranked = sorted(samples, key=lambda method: (float(np.median(samples[method])), method))
     parts = [str(method) for method in ranked[:1]]
     for better, worse in pairwise(ranked):
-        separator = "|" if _is_smaller(samples[better], samples[worse], significance) else ","
+        separator = "|" if _is_smaller(samples[better], samples[worse]) else ","
         parts.append(f"{separator}{worse}")
     return "".join(parts)
 
 
-def _is_smaller(a: Sequence[float], b: Sequence[float], significance: float) -> bool:
-    return bool(mannwhitneyu(a, b, alternative="less").pvalue < significance)
+def _is_smaller(a: Sequence[float], b: Sequence[float]) -> bool:
+    return bool(mannwhitneyu(a, b, alternative="less").pvalue < SIGNIFICANCE)

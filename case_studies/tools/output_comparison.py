@@ -23,6 +23,8 @@ from case_studies.tools.bars import BLOCKS
 __all__ = ["Tables", "differences", "numbers", "words"]
 
 VARIES = "varies"
+# Characters on both sides of the place where texts begin to differ.
+REACH = 30
 CLOSE = (0.3, 0.5)
 FAR = (3.0, 0.9)
 """Largest absolute difference, and largest relative to the larger number."""
@@ -159,7 +161,7 @@ def _agree(x: float, y: float, tolerance: tuple[float, float]) -> bool:
     return abs(x - y) <= max(absolute, relative * max(abs(x), abs(y)))
 
 
-def _around(text: str, other: str, reach: int = 30) -> str:
+def _around(text: str, other: str) -> str:
     """The place where a text begins to differ from another."""
     place = next((k for k, (x, y) in enumerate(zip(text, other, strict=False)) if x != y), min(len(text), len(other)))
-    return text[max(0, place - reach) : place + reach]
+    return text[max(0, place - REACH) : place + REACH]

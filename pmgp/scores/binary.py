@@ -15,7 +15,6 @@ from numpy.typing import ArrayLike, NDArray
 from pmgp.scores.validation import labels_and_probabilities
 
 Labels = NDArray[np.int64]
-Probabilities = NDArray[np.float64]
 
 # Rejection thresholds on the probability's distance from 1/2, in steps of 0.01.
 THRESHOLDS = np.arange(51) / 100

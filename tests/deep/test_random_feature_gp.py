@@ -15,6 +15,7 @@ from numpy.testing import assert_array_equal
 from pmgp.core.deep.likelihoods import LIKELIHOODS
 from pmgp.deep import JaxLikelihood, RandomFeatureGP
 from pmgp.interface.deep.checkpoint import named
+from pmgp.interface.deep.fitting import Problem
 
 RNG = np.random.default_rng(1)
 X = RNG.uniform(-2, 2, size=(120, 1))
@@ -143,6 +144,20 @@ def test_the_held_out_density_decides_what_is_kept_and_when_training_stops():
     assert len(process.history_) == 5  # the first block does not count, as hyper-parameters are frozen
     assert len({one["heldout"] for one in process.history_}) == 1
     assert np.any(process.parameters_["q"][0]["mean"])  # which is zero at the start
+
+
+@pytest.mark.parametrize(("densities", "best"), [((np.nan, -1.0, -2.0), 1), ((-1.0, np.nan, -2.0), 0)])
+def test_a_held_out_density_that_is_not_a_number_is_not_the_best(monkeypatch, densities, best):
+    seen, left = [], iter(densities)
+
+    def heldout(self, parameters):
+        seen.append(parameters["q"][0]["mean"].copy())
+        return jax.numpy.asarray(next(left))
+
+    monkeypatch.setattr(Problem, "heldout", heldout)
+    process = fitted(steps=60, patience=None)
+    np.testing.assert_array_equal(process.parameters_["q"][0]["mean"], seen[best])
+    assert not np.array_equal(seen[0], seen[1])
 
 
 @pytest.mark.parametrize(("fraction", "rows"), [(0.0, 120), (0.1, 9)])

@@ -145,3 +145,12 @@ def test_each_thread_has_functions_of_its_own():
     assert share(model) is share(model)
     assert share(model) is not theirs
     assert share(model).parts is not theirs.parts
+
+
+def test_another_initial_point_is_not_that_of_an_earlier_step_method():
+    model = pmgp.models.classifier(np.arange(6.0)[:, None], [0, 1, 0, 1, 1, 0])
+    first = model.initial_point()
+    second = {name: value + 1.0 for name, value in first.items()}
+    thetas = [share(model, initial_point=point).parts.initial_theta for point in (first, second, first)]
+    np.testing.assert_array_equal(thetas[1], thetas[0] + 1.0)
+    np.testing.assert_array_equal(thetas[2], thetas[0])

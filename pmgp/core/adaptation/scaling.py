@@ -19,7 +19,8 @@ class Scaling(NamedTuple):
     """A step size, and a factor F of the draws' covariance: x = F^-1 theta has about the same scale in all directions.
 
     `factor` (dimension, dimension): F, lower triangular; `moments`: moments of the positions since F was last changed;
-    `length`: number of tuning iterations.
+    `length`: number of tuning iterations. What is learned is added to `moments` in place, so a state that has been
+    updated is not to be used again.
     """
 
     step_size: StepSize

@@ -19,7 +19,6 @@ from pmgp.core.gaussians.dense import RELATIVE_JITTERS
 from pmgp.core.gaussians.held import HeldCovariance
 from pmgp.core.gaussians.sites import SiteApproximation
 from pmgp.core.likelihoods.base import Likelihood
-from pmgp.core.numerics.conditioning import log_normalizer
 from pmgp.core.numerics.ledger import record, record_several
 
 INSTEAD = 'backend="numpy"'
@@ -118,11 +117,6 @@ class JaxConditioning(ConditionedPrior):
         """Diagonal of B^-1: (n,)."""
         record("inverse")
         return np.array(programs.inverse_diagonal(self.factor))
-
-    @property
-    def log_normalizer(self) -> float:
-        """Log of the integral of the prior times the sites."""
-        return log_normalizer(self.prior.mean, self.linear, self.precision, self.mean, self.log_determinant)
 
     def approximation(self, log_evidence: float, iterations: int, converged: bool = True) -> JaxApproximation:
         """Return q for the current sites."""

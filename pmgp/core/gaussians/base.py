@@ -34,6 +34,7 @@ from typing import Any, NamedTuple, NoReturn, Protocol, Self, cast
 import numpy as np
 
 from pmgp.core.likelihoods.base import Likelihood, sound_precision
+from pmgp.core.numerics.conditioning import log_normalizer
 
 # Precisions of sites, times the prior variance, between which B keeps digits; below the smallest, the data say nothing
 # about that latent value.
@@ -286,7 +287,25 @@ class Reached(NamedTuple):
     log_evidence: float
 
 
-class ConditionedPrior(ABC):
+class _WithSites:
+    """What follows from a prior times Gaussian sites, whether they still change or not."""
+
+    prior: Prior
+    linear: np.ndarray
+    precision: Any
+    mean: np.ndarray
+
+    @property
+    def largest_variance(self) -> np.ndarray:
+        """A bound on the variances of f without one of the sites: those of the prior, (n,)."""
+        return self.prior.variance
+
+    def variance_given(self, inverse_diagonal: np.ndarray) -> np.ndarray:
+        """Return the variances of q for a known diagonal of (I + W K)^-1: (n,)."""
+        return marginal_variance(self.prior.variance, self.precision, inverse_diagonal)
+
+
+class ConditionedPrior(_WithSites, ABC):
     """A prior that is conditioned on one set of Gaussian sites after another; it changes, and no q shares its memory.
 
     The sites are exp(b_i f_i - w_i f_i^2 / 2), or over the values of several latent vectors at a time.
@@ -303,10 +322,6 @@ class ConditionedPrior(ABC):
         Log-determinant of I + K W.
     """
 
-    prior: Prior
-    linear: np.ndarray
-    precision: Any
-    mean: np.ndarray
     log_determinant: float
 
     @abstractmethod
@@ -322,24 +337,15 @@ class ConditionedPrior(ABC):
         """
 
     @property
-    def largest_variance(self) -> np.ndarray:
-        """A bound on the variances of f without one of the sites: those of the prior, (n,)."""
-        return self.prior.variance
-
-    @property
     def precisions(self) -> tuple[np.ndarray, np.ndarray]:
         """The smallest and the largest precisions of sites with which q keeps digits: two (n,) arrays."""
         variance = np.maximum(self.prior.variance, SMALLEST_VARIANCE)
         return SMALLEST_PRECISION / variance, LARGEST_PRECISION / variance
 
-    def variance_given(self, inverse_diagonal: np.ndarray) -> np.ndarray:
-        """Return the variances of q for a known diagonal of (I + W K)^-1: (n,)."""
-        return marginal_variance(self.prior.variance, self.precision, inverse_diagonal)
-
     @property
-    @abstractmethod
     def log_normalizer(self) -> float:
         """Log of the integral of the prior times the sites."""
+        return log_normalizer(self.prior.mean, self.linear, self.precision, self.mean, self.log_determinant)
 
     @abstractmethod
     def approximation(self, log_evidence: float, iterations: int, converged: bool = True) -> Posterior:
@@ -376,7 +382,7 @@ class ConditionedPrior(ABC):
         return None
 
 
-class Posterior(Gaussian):
+class Posterior(_WithSites, Gaussian):
     """q(f), proportional to the prior times Gaussian sites.
 
     Attributes
@@ -394,9 +400,6 @@ class Posterior(Gaussian):
         False if the requested approximation did not converge and another one replaces it.
     """
 
-    prior: Prior
-    linear: np.ndarray
-    precision: Any
     log_evidence: float
     iterations: int
     converged: bool
@@ -415,15 +418,6 @@ class Posterior(Gaussian):
     def inverse_diagonal(self) -> np.ndarray:
         """Diagonal of (I + W K)^-1, which is 1 - w v for the variances v of q: (n,)."""
         return 1.0 - self.precision * self.variance
-
-    @property
-    def largest_variance(self) -> np.ndarray:
-        """A bound on the variances of f without one of the sites: those of the prior, (n,)."""
-        return self.prior.variance
-
-    def variance_given(self, inverse_diagonal: np.ndarray) -> np.ndarray:
-        """Return the variances of q for a known diagonal of (I + W K)^-1: (n,)."""
-        return marginal_variance(self.prior.variance, self.precision, inverse_diagonal)
 
     @property
     def resolved(self) -> bool:

@@ -154,11 +154,6 @@ class ShrunkConditioning(ConditionedPrior):
         """Return the variances of q, which need no inverse: (n,)."""
         return self.shrinkage.diagonal()
 
-    @property
-    def log_normalizer(self) -> float:
-        """Log of the integral of the prior times the sites."""
-        return log_normalizer(self.prior.mean, self.linear, self.precision, self.mean, self.log_determinant)
-
     def approximation(self, log_evidence: float, iterations: int, converged: bool = True) -> ShrunkPosterior:
         """Return q for the current sites."""
         sites = self.linear, self.precision

@@ -337,11 +337,6 @@ class Conditioning(ConditionedPrior):
         self._known = {"sites_and_mean": (self.linear, self.precision, mean)}
 
     @property
-    def log_normalizer(self) -> float:
-        """Log of the integral of the prior times the sites."""
-        return log_normalizer(self.prior.mean, self.linear, self.precision, self.mean, self.log_determinant)
-
-    @property
     def inverse_diagonal(self) -> np.ndarray:
         """Diagonal of B^-1, which overwrites B's factor: no q can be made from these sites afterwards."""
         factor, self._factor = self._take(), None

@@ -129,7 +129,7 @@ class Polished(NamedTuple):
     converged: bool = True
 
 
-def polished(density: Density, start: np.ndarray, there: tuple[float, np.ndarray], step: float = STEP) -> Polished:
+def polished(density: Density, start: np.ndarray, there: tuple[float, np.ndarray]) -> Polished:
     """Make the last steps to a maximum that is near: all use one curvature, from one-sided differences.
 
     This takes one gradient for each direction, and one for each step but the first: `there` has the log-density and its
@@ -138,7 +138,7 @@ def polished(density: Density, start: np.ndarray, there: tuple[float, np.ndarray
     Raises ValueError if a gradient next to the start is not finite.
     """
     theta, (value, gradient) = start, there
-    found = _symmetric([(gradient - density(theta + shift)[1]) / step for shift in step * np.eye(len(theta))])
+    found = _symmetric([(gradient - density(theta + shift)[1]) / STEP for shift in STEP * np.eye(len(theta))])
     scale, farthest = scale_at(found), np.inf
     for _ in range(MOST_STEPS):
         move = scale @ gradient

@@ -16,9 +16,10 @@ from scipy.spatial.distance import cdist
 
 # Pivots below this share of the largest prior variance are rounding errors.
 NEGLIGIBLE = 1e-10
+KMEANS_ITERATIONS = 20
 
 
-def cluster_centers(X: np.ndarray, m: int, rng: np.random.Generator, iterations: int = 20) -> np.ndarray:
+def cluster_centers(X: np.ndarray, m: int, rng: np.random.Generator) -> np.ndarray:
     """Return the centers of m clusters, found with k-means.
 
     `X` (n, d): with m different rows or more.
@@ -28,7 +29,7 @@ def cluster_centers(X: np.ndarray, m: int, rng: np.random.Generator, iterations:
     """
     with warnings.catch_warnings():
         warnings.simplefilter("ignore", UserWarning)
-        centers, _ = kmeans2(X, dispersed(X, m, rng), iter=iterations, minit="matrix", missing="warn")
+        centers, _ = kmeans2(X, dispersed(X, m, rng), iter=KMEANS_ITERATIONS, minit="matrix", missing="warn")
     centers = np.unique(centers, axis=0)
     while len(centers) < m:
         centers = np.vstack([centers, X[np.argmax(vq(X, centers)[1])]])
@@ -44,7 +45,9 @@ def dispersed(X: np.ndarray, m: int, rng: np.random.Generator) -> np.ndarray:
     chosen, nearest = [int(rng.integers(len(X)))], np.full(len(X), np.inf)
     while len(chosen) < m:
         nearest = np.minimum(nearest, cdist(X[chosen[-1:]], X, "sqeuclidean")[0])
-        chosen.append(int(np.searchsorted(np.cumsum(nearest / nearest.sum()), rng.uniform())))
+        drawn = int(np.searchsorted(np.cumsum(nearest / nearest.sum()), rng.uniform()))
+        # By rounding, the sum may end below one.
+        chosen.append(min(drawn, len(X) - 1))
     return X[chosen]
 
 

@@ -18,7 +18,7 @@ from scipy import sparse
 from scipy.sparse.linalg import splu
 
 from pmgp.core.markov.loading import loop
-from pmgp.core.markov.sparse import SparseFactor, SparsePattern
+from pmgp.core.markov.sparse import SparseFactor, SparsePattern, upper_triangle
 
 
 @dataclass(frozen=True, eq=False)
@@ -113,13 +113,7 @@ def soft_sum(singular: Any, weight: float) -> tuple[SoftSumPattern, np.ndarray]:
     corner = sparse.csc_array(([1.0], ([chosen], [chosen])), shape=(number, number))
     proper = sparse.csc_array(singular + weight * part * (row + row.T - part * corner))
     pattern = SoftSumPattern(proper, direction=direction)
-    return pattern, pattern.placed(np.append(_upper_of(proper), weight))
-
-
-def _upper_of(matrix: Any) -> np.ndarray:
-    upper = sparse.csc_array(sparse.triu(matrix, format="csc"))
-    upper.sort_indices()
-    return upper.data
+    return pattern, pattern.placed(np.append(upper_triangle(proper).data, weight))
 
 
 def _generalized_variance(singular: Any, chosen: int) -> float:

@@ -107,9 +107,9 @@ class SparsePattern:
                 f"{precision.shape} and {design.shape}"
             )
         self.design = sparse.csr_array(design, dtype=np.float64)
-        self._given = _upper(precision)
+        self._given = upper_triangle(precision)
         products = abs(self.design).T @ abs(self.design)
-        everywhere = _ones(self._given) + _ones(_upper(products)) + sparse.eye_array(number)
+        everywhere = _ones(self._given) + _ones(upper_triangle(products)) + sparse.eye_array(number)
         self._upper = sparse.csc_array(sparse.triu(everywhere, format="csc"))
         self._upper.sort_indices()
         self._groups: dict[int, list[Group]] = {}
@@ -196,7 +196,7 @@ class SparsePattern:
 
         Raises ValueError if it stores other elements.
         """
-        upper = _upper(precision)
+        upper = upper_triangle(precision)
         same = np.array_equal(upper.indptr, self._given.indptr) and np.array_equal(upper.indices, self._given.indices)
         if not same:
             raise ValueError(
@@ -221,7 +221,7 @@ class SparsePattern:
 
     def part(self, matrix: Any) -> np.ndarray:
         """Return the values of a symmetric matrix that stores only elements of the pattern, perhaps not all: (nnz,)."""
-        upper, out = _upper(matrix), np.zeros(len(self._upper.indices))
+        upper, out = upper_triangle(matrix), np.zeros(len(self._upper.indices))
         out[_at_pattern(self._upper, upper)] = upper.data
         return out
 
@@ -319,7 +319,8 @@ class SparsePattern:
         return self._groups[width]
 
 
-def _upper(matrix: Any) -> Any:
+def upper_triangle(matrix: Any) -> Any:
+    """Return the upper triangle in compressed columns, whose row numbers increase."""
     upper = sparse.csc_array(sparse.triu(matrix, format="csc"), dtype=np.float64)
     upper.sort_indices()
     return upper

@@ -74,14 +74,15 @@ class _Library:
     def __init__(self, controller: Any) -> None:
         self._controller = controller
         self._warned = False
-        self._begin()
-        if hasattr(os, "register_at_fork"):
-            # Other threads, which may have demands or hold the lock, are not there in a forked process.
-            os.register_at_fork(after_in_child=self._begin)
-
-    def _begin(self) -> None:
         self._lock = Lock()
-        self._demands = _OwnDemands() if getattr(self._controller, "threading_layer", "") == "openmp" else _Demands()
+        self._demands = _OwnDemands() if getattr(controller, "threading_layer", "") == "openmp" else _Demands()
+        if hasattr(os, "register_at_fork"):
+            os.register_at_fork(after_in_child=self._begin_alone)
+
+    def _begin_alone(self) -> None:
+        """Go on in a forked process: other threads, which may have demands or hold the lock, are not there."""
+        self._lock, everyone = Lock(), self._demands.by_thread
+        self._demands.by_thread = {thread: mine for thread, mine in everyone.items() if thread == get_ident()}
 
     @property
     def number(self) -> int:
@@ -104,11 +105,10 @@ class _Library:
     def release(self) -> None:
         """Remove the last limit of this thread."""
         with self._lock:
-            # A forked process has none, even if it leaves a block that its parent has entered.
-            mine = self._demands.by_thread.get(get_ident(), [])
+            mine = self._demands.by_thread[get_ident()]
             if len(mine) > 2:
                 mine.pop()
-            elif mine:
+            else:
                 del self._demands.by_thread[get_ident()]
             self._hold()
 

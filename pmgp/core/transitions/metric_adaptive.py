@@ -14,7 +14,7 @@ import numpy as np
 from pmgp.core.adaptation.scaling import Scaling
 from pmgp.core.numerics import linalg
 from pmgp.core.transitions.adaptive import check_leapfrog, check_target
-from pmgp.core.transitions.base import MetricDensity, Point, TransitionInfo
+from pmgp.core.transitions.base import NOT_COMPUTED, MetricDensity, Point, TransitionInfo
 from pmgp.core.transitions.riemannian import Solver, riemannian
 
 # Step of the central differences of a metric, whose error is of the order of its square.
@@ -138,7 +138,7 @@ class RiemannianMonteCarlo:
             return point, TransitionInfo(False, 0.0, 1)
         begun = point._replace(metric_factor=metric)
         moved, info = riemannian(rng, begun, differenced, learned.step_size.value, self.max_leapfrog, self.solver)
-        return point if moved is begun else moved._replace(metric_factor=point.metric_factor), info
+        return point if moved is begun else moved._replace(metric_factor=NOT_COMPUTED), info
 
     def learn(self, learned: Scaling, point: Point, info: TransitionInfo) -> Scaling:
         """Take in the outcome of one tuning iteration."""

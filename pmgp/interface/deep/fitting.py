@@ -128,7 +128,8 @@ def _block(problem: Problem, plan: Plan, carried: dict[str, Any]) -> tuple[dict[
             f"the bound is {entry['bound']} in the steps before {entry['step']}: "
             f"lower learning_rate={plan.learning_rate}, standardize X and y, or use dtype='float64'"
         )
-    if jnp.isnan(heldout) or heldout > carried["score"]:
+    # Without held-out data, or before it has a density, the last parameters are the best.
+    if heldout > carried["score"] or not jnp.isfinite(carried["score"]):
         carried = carried | {"best": state.parameters, "score": heldout}
     return carried | {"state": state}, entry
 

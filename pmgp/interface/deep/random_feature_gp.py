@@ -387,6 +387,7 @@ class RandomFeatureGP:
 
         The draws are from q, or from `last_layer`, as for `predict`.
         """
+        check_counts(draws=draws)
         problem = self._fitted()
         Xnew = checked_inputs(Xnew, self.n_features_in_, self._columns_)
         ynew = checked_observations(ynew, len(Xnew), problem.likelihood.labels, problem.network.widths[-1])

@@ -60,14 +60,16 @@ def remembered(rewrite: Rewriter) -> Rewriter:
             # Shared variables, and with them the data of a model, must not be kept.
             standing = [root.type() for root in roots]
             entry = _Entry(constants, standing, _copy(new, roots, standing))
-            _keep(key, entry)
+        _keep(key, entry)
         return _copy(entry.outputs, entry.roots, roots)
 
     return rewritten
 
 
 def _keep(key: Hashable, entry: _Entry) -> None:
+    """Keep an entry, and those that were used last."""
     _entries[key] = entry
+    _entries.move_to_end(key)
     while len(_entries) > KEPT:
         _entries.popitem(last=False)
 

@@ -30,6 +30,7 @@ from pmgp.core.importance import (
 )
 from pmgp.core.likelihoods.shared_sites import SharingLikelihood
 from pmgp.core.marginal.evaluation import Ready
+from pmgp.core.numerics.arrays import is_whole
 from pmgp.core.numerics.threads import suitable_threads, threads_limited
 from pmgp.interface.importance.estimates import Estimates
 from pmgp.interface.importance.theta_draws import latent_draws, some_draws, theta_draws
@@ -131,7 +132,7 @@ def loo(
 
     With the result ``other`` for another model, ``az.compare({"smooth": found, "rough": other})`` ranks the two.
     """
-    if isinstance(particles, bool) or particles < 2 or particles % 2:
+    if not is_whole(particles, 2) or particles % 2:
         raise ValueError(f"particles must be an even number, at least 2, not {particles}")
     import arviz_stats
 

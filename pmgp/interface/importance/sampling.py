@@ -18,6 +18,7 @@ from pymc.util import get_default_varnames
 from pmgp.core.approximations import Approximation, Differentiable
 from pmgp.core.estimators import ApproximateEvidence, Estimator
 from pmgp.core.importance import log_mean, resampled
+from pmgp.core.numerics.arrays import is_whole
 from pmgp.core.numerics.threads import suitable_threads, threads_limited
 from pmgp.interface.executors import Executors
 from pmgp.interface.graphs.compilation import INTERPRETED
@@ -156,12 +157,14 @@ def importance(
     >>> print(idata.attrs["words"])
     effective sample size ... of 200 (Pareto k 0..., limit 0.57): reliable
     """
-    if isinstance(draws, bool) or draws < FEWEST:
-        raise ValueError(f"draws must be at least {FEWEST}, so that the tail of the weights can be judged, not {draws}")
+    if not is_whole(draws, FEWEST):
+        raise ValueError(
+            f"draws must be an integer of at least {FEWEST}, so that the tail of the weights can be judged, not {draws}"
+        )
     if estimator == "none" or isinstance(estimator, ApproximateEvidence):
         raise ValueError('estimator="none" estimates nothing, and weights would be biased; use "importance"')
-    if isinstance(climbs, bool) or (climbs is not None and climbs < 0):
-        raise ValueError(f"climbs must be 0 or more, not {climbs}")
+    if climbs is not None and not is_whole(climbs, 0):
+        raise ValueError(f"climbs must be an integer of 0 or more, not {climbs}")
     model = current_model(model)
     refuse_circular(model)
     target = target_of(model, estimator, approximation, latent, compile_kwargs, matrices_of(backend))

@@ -21,9 +21,9 @@ class Traits(NamedTuple):
     """The traits of a model on which the choice depends.
 
     `latent` is the argument that names f to the step methods, empty if they find it by themselves. `factorizes` says
-    that no free variable depends on f either; `sites_known`, whether the terms of the likelihood can be evaluated one by one, so
-    that their moments can be matched; `log_concave` holds at all values that were checked; `series` says whether f is a
-    time series.
+    that no free variable depends on f either; `sites_known`, whether the terms of the likelihood can be evaluated one
+    by one, so that their moments can be matched; `log_concave` holds at all values that were checked; `series` says
+    whether f is a time series.
     """
 
     latent: dict[str, str]

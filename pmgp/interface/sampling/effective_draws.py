@@ -49,7 +49,8 @@ class EffectiveDraws:
     def begin(self, idata: xr.DataTree, draws: int, tune: int) -> None:
         """Start from the draws so far, on the way to the given number of draws of each chain."""
         sizes = idata["posterior"].sizes
-        self._known, self._rate = effective(idata), effective(idata) / (sizes["chain"] * sizes["draw"])
+        self._known = effective(idata)
+        self._rate = self._known / (sizes["chain"] * sizes["draw"])
         self._first, self._made = tune + sizes["draw"], 0
         self._show(self._known, f"{sizes['draw']} draws per chain, continuing to {draws}")
 

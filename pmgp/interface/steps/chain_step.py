@@ -19,7 +19,6 @@ class ChainStep(BlockedStep):
     their `_caches`.
     """
 
-    default_blocked = True
     _granted: ThreadShare | None = None
     _threads: ThreadShare = ThreadShare(None)
 

@@ -63,11 +63,15 @@ def share(
     The arguments are those of `LatentGaussianModel`.
     """
     variables = tuple(id(variable) for variable in (*model.basic_RVs, *model.potentials))
-    shapes = None if initial_point is None else tuple((name, np.shape(v)) for name, v in initial_point.items())
+    start = (
+        None
+        if initial_point is None
+        else tuple((name, np.shape(value), np.asarray(value).tobytes()) for name, value in initial_point.items())
+    )
     given = latent if isinstance(latent, list | tuple) else [latent]
     name = tuple(one if one is None or isinstance(one, str) else one.name for one in given)
     # Compiled functions and the last prior are not to be used by two threads at a time.
-    key = (variables, name, shapes, repr(compile_kwargs), given_theta, get_ident())
+    key = (variables, name, start, repr(compile_kwargs), given_theta, get_ident())
     known = _shared.setdefault(model, {})
     if key not in known:
         known[key] = SharedModel(take_apart(model, latent, initial_point, compile_kwargs, given_theta))

@@ -108,7 +108,7 @@ def factor_of(columns: np.ndarray, points: np.ndarray) -> np.ndarray:
 
 def stable_cholesky(matrix: np.ndarray) -> np.ndarray:
     """Return the lower Cholesky factor of a covariance, with a jitter that suffices even if points coincide."""
-    jitter = JITTER * matrix.diagonal().mean()
+    jitter = max(JITTER * matrix.diagonal().mean(), np.finfo(float).tiny)
     while True:
         try:
             return cholesky(matrix + jitter * np.eye(len(matrix)), lower=True)
