@@ -166,6 +166,28 @@ def a_function_without_gradient():
     pm.Rice("y", nu=pm.math.exp(process()), sigma=1.0, observed=COUNTS + 1.0)
 
 
+def one_group():
+    pm.Poisson("y", pt.exp(pm.Normal("u", 0.0, pm.HalfNormal("tau"), shape=1)[np.zeros(N, int)]), observed=COUNTS)
+
+
+def effects_with_heavy_tails():
+    u = pm.StudentT("u", nu=3.0, mu=0.0, sigma=pm.HalfNormal("tau"), shape=4)
+    pm.Poisson("y", pt.exp(u[np.arange(N) % 4]), observed=COUNTS)
+
+
+def two_series_at_times():
+    scale = pm.HalfNormal("scale", 1.0)
+    gps = [pmgp.gp.Markov(cov_func=scale**2 * pm.gp.cov.Matern32(1, ls=ls)) for ls in (1.0, 4.0)]
+    f, h = (gp.prior(name, X=np.arange(N)) for name, gp in zip("fh", gps, strict=True))
+    pm.Poisson("y", pt.exp(f + h), observed=COUNTS)
+
+
+def two_maps():
+    neighbors = np.eye(N, k=1) + np.eye(N, k=-1)
+    f, h = (pm.ICAR(name, W=neighbors) for name in "fh")
+    pm.Poisson("y", pt.exp(pm.HalfNormal("tau") * f + h), observed=COUNTS)
+
+
 REFUSED = {
     labels_of_another_code: r"'y' is -inf for the observations in rows 1, 3, 5, 7, 9 and 1 more \(2, 2, 2, 2, 2\)",
     negative_counts: r"'y' is -inf for the observations in row 7 \(-3\) .*outside the support",
@@ -184,6 +206,10 @@ REFUSED = {
     an_observed_process: r"the multivariate normal one is observed\. In a model of pm\.gp\.Marginal.*'log_evidence'",
     a_student_t_process: "'f' is multivariate Student t",
     a_conditional: r"free variables new depend on 'f'.*after sampling.*var_names=\['new'\]",
+    one_group: r"'u' is normal and has one element: latent=\['u'\]",
+    effects_with_heavy_tails: "'u' is not normal, and only normal effects are integrated out",
+    two_series_at_times: "Several pmgp.gp.Markov at the same times are one with the sum of their kernels",
+    two_maps: "f, h are several pm.ICAR, but a model may have only one: write the others as pm.CAR",
     an_ordered_process: "'f' has a transform, so it is not normal: leave that out",
     ordered_effects_of_groups: "'effects' has a transform",
     a_part_of_the_data: "'y' has a total_size.*leave that out, and observe all data",

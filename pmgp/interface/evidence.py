@@ -80,8 +80,8 @@ def log_likelihood(
         The default number of draws is 64. ``"none"`` returns the approximation's own evidence at its fixed point;
         `standard_error` does not include its error.
     approximation : Laplace, ExpectationPropagation, "auto", "laplace" or "ep"
-        ``"auto"`` is expectation propagation, or Laplace's method where the terms of the likelihood are not known one
-        by one.
+        ``"auto"`` is expectation propagation, or Laplace's method where the terms of the likelihood cannot be evaluated
+        one by one.
     repeats : int
         Number of independent estimates, at least 2.
     latent : variable or str, optional

@@ -1,9 +1,10 @@
-"""Intercepts and slopes that differ by group, with a covariance of an LKJ distribution, by dense algebra."""
+"""Intercepts and slopes that differ by group, with a covariance of hyper-parameters, by dense algebra."""
 
 from __future__ import annotations
 
 import numpy as np
 import pymc as pm
+import pytensor.tensor as pt
 import pytest
 import xarray as xr
 from scipy.stats import multivariate_normal
@@ -61,6 +62,21 @@ def test_the_gradient_is_that_of_differences(parts):
     steps = 1e-5 * np.eye(3)
     expected = [(dense_evidence(THETA + step) - dense_evidence(THETA - step)) / 2e-5 for step in steps]
     np.testing.assert_allclose(found, expected, rtol=1e-5, atol=1e-6)
+
+
+@pytest.mark.parametrize("given", ["cov", "chol"])
+def test_a_covariance_of_deviations_and_a_correlation_is_as_good(given):
+    with pm.Model(coords={"group": range(5), "effect": ["intercept", "slope"]}) as model:
+        sd, r = pm.Exponential("sd", 1.0, shape=2), pm.Uniform("r", -1.0, 1.0)
+        lower = [[sd[0], 0.0], [r * sd[1], pt.sqrt(1.0 - r**2) * sd[1]]]
+        factor = pt.stack([pt.stack(row) for row in lower])
+        matrix = {"cov": factor @ factor.T, "chol": factor}[given]
+        uw = pm.MvNormal("uw", np.array([0.3, -0.2]), **{given: matrix}, dims=("group", "effect"))
+        pm.Normal("y", uw[GROUP, 0] + Z * uw[GROUP, 1], np.float64(0.5), observed=Y)
+    found = pmgp.marginal.log_likelihood(model, {"sd": [1.2, 0.9], "r": -0.5}, random_seed=1)
+    packed = np.array([np.log(1.2), -0.45, np.log(0.9 * np.sqrt(0.75))])
+    assert found.value == pytest.approx(dense_evidence(packed), abs=1e-8)
+    assert abs(found.value - dense_evidence(packed * [1.0, -1.0, 1.0])) > 1e-2
 
 
 def test_they_are_found_described_and_sampled():

@@ -7,6 +7,7 @@ import pymc as pm
 import pytest
 from scipy.stats import multivariate_normal, poisson
 
+import pmgp
 from pmgp.core.approximations import ExpectationPropagation, Laplace
 from pmgp.core.estimators import ImportanceSampling
 from pmgp.core.markov import PathSampling
@@ -84,6 +85,27 @@ def test_three_counts_by_quadrature():
     expected = np.log(np.einsum("i,j,k,ijk->", *[weights / weights.sum()] * 3, likelihood))
     np.testing.assert_allclose(found, expected, atol=0.015)
     assert q.log_evidence == pytest.approx(expected, abs=0.02)
+
+
+@pytest.mark.parametrize(("free", "stored"), [(True, False), (False, True)])
+def test_ordered_categories_by_quadrature(free, stored):
+    """Each observation has two cutpoints, from which the same predictor is subtracted."""
+    group, category, cuts = np.array([0, 0, 0, 1, 1, 2]), np.array([1, 2, 1, 0, 3, 2]), np.array([-1.0, 0.2, 1.5])
+    with pm.Model() as model:
+        u = pm.Normal("u", 0.0, pm.HalfNormal("tau", 1.0), shape=3)
+        ordered = {"transform": pm.distributions.transforms.ordered, "initval": cuts}
+        cutpoints = pm.Normal("cuts", 0.0, 2.0, shape=3, **ordered) if free else cuts
+        eta = u[group] + 0.5 * np.arange(6.0)
+        pm.OrderedLogistic("y", eta=eta, cutpoints=cutpoints, compute_p=stored, observed=category)
+    at = {"tau": 0.8, "cuts": cuts} if free else {"tau": 0.8}
+    found = pmgp.marginal.log_likelihood(model, at, random_seed=1)
+    nodes, weights = np.polynomial.hermite_e.hermegauss(80)
+    eta = 0.8 * nodes[:, None] + 0.5 * np.arange(6.0)
+    below = 1.0 / (1.0 + np.exp(eta[..., None] - [-np.inf, *cuts, np.inf]))
+    of_each = np.diff(below)[:, np.arange(6), category]
+    integrals = [weights @ of_each[:, group == one].prod(axis=1) / weights.sum() for one in range(3)]
+    assert found.value == pytest.approx(np.log(integrals).sum(), abs=5.0 * found.standard_error + 1e-6)
+    assert found.standard_error < 0.01
 
 
 def test_the_order_of_groups_does_not_matter():

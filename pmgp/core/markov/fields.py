@@ -168,7 +168,7 @@ def intrinsic_autoregression(neighbors: Any, deviation: float, deviation_of_mean
     if pieces > 1:
         raise ValueError(
             f"the areas form {pieces} unconnected pieces, but pm.ICAR has a prior only for the sum of all areas: the "
-            "differences between pieces have no density. Connect them, give each its own pm.ICAR, or use pm.CAR"
+            "differences between pieces have no density. Connect them, or use pm.CAR with an alpha near one"
         )
     number = neighbors.shape[0]
     laplacian = sparse.csc_array(sparse.diags_array(np.asarray(neighbors.sum(axis=0))) - neighbors)

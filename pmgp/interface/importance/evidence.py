@@ -99,8 +99,8 @@ def evidence(
         there are 256 importance samples of f. With ``"none"`` the approximation's p(y|theta) is
         integrated, and `standard_error` does not include its error.
     approximation : Laplace, ExpectationPropagation, "auto", "laplace" or "ep"
-        ``"auto"`` is expectation propagation, or Laplace's method where the terms of the likelihood are not known one
-        by one.
+        ``"auto"`` is expectation propagation, or Laplace's method where the terms of the likelihood cannot be evaluated
+        one by one.
     latent : variable or str, or a sequence of them, optional
         The variables f, if other multivariate normal variables are hyper-parameters.
     random_seed : int or numpy.random.Generator, optional

@@ -15,8 +15,9 @@ from pytensor.tensor.variable import TensorVariable
 
 from pmgp.core.gaussians import DensePrior
 from pmgp.core.likelihoods.checks import marked_rows
+from pmgp.interface.model.effects import has_inputs
 from pmgp.interface.model.latent_pieces import LatentPieces
-from pmgp.interface.model.latent_variable import ONE_PROCESS, ModelError, are_summed, has_inputs, whitened_processes
+from pmgp.interface.model.latent_variable import ONE_PROCESS, ModelError, are_summed, whitened_processes
 from pmgp.interface.model.latent_vector import LatentVector
 from pmgp.interface.model.likelihood_terms import LikelihoodTerms, binary_masks, moved
 from pmgp.interface.model.observations import Observations

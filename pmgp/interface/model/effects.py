@@ -7,11 +7,16 @@ names them.
 
 from __future__ import annotations
 
+from typing import Any
+
 import numpy as np
 import pymc as pm
 from pymc.distributions.multivariate import LKJCorrRV, _LKJCholeskyCovRV
+from pytensor.compile import SharedVariable
+from pytensor.graph.basic import Constant
 from pytensor.graph.traversal import ancestors
 from pytensor.tensor.random.basic import MvNormalRV, NormalRV
+from pytensor.tensor.random.op import RandomVariable
 from pytensor.tensor.variable import TensorVariable
 
 from pmgp.interface.model.images import image_of
@@ -29,12 +34,39 @@ def is_normal(rv: TensorVariable) -> bool:
 
 
 def is_correlated(rv: TensorVariable) -> bool:
-    """Return whether a variable has a row for each group, and all rows share a covariance with an LKJ distribution."""
+    """Return whether a variable has a row for each group, and all rows share a covariance of hyper-parameters.
+
+    That is one with an LKJ distribution, or a covariance without inputs of variables that have more rows than columns:
+    several processes at the same points have a covariance of inputs.
+    """
     if rv.owner is None or not isinstance(rv.owner.op, MvNormalRV) or rv.ndim != 2:
         return False
     covariance = rv.owner.op.dist_params(rv.owner)[1]
+    if not set(covariance.type.shape[:-2]) <= {1}:
+        return False
     made_of = {type(one.owner.op) for one in ancestors([covariance]) if one.owner is not None}
-    return set(covariance.type.shape[:-2]) <= {1} and bool(made_of & {_LKJCholeskyCovRV, LKJCorrRV})
+    return bool(made_of & {_LKJCholeskyCovRV, LKJCorrRV}) or _has_rows(rv, covariance)
+
+
+def _has_rows(rv: TensorVariable, covariance: TensorVariable) -> bool:
+    (rows, _), columns = rv.type.shape, covariance.type.shape[-1]
+    if columns is None or (rows is not None and rows <= columns):
+        return False
+    random = any(isinstance(one.owner.op, RandomVariable) for one in ancestors([covariance]) if one.owner is not None)
+    return random and not has_inputs(rv, columns)
+
+
+def has_inputs(rv: TensorVariable, size: int) -> bool:
+    """Return whether a normal variable's covariance is computed from inputs with a row for each of its elements."""
+    covariance = rv.owner.op.dist_params(rv.owner)[1]
+    if covariance.owner is None:
+        return False
+    shapes = [np.shape(_value(v)) for v in ancestors([covariance]) if isinstance(v, Constant | SharedVariable)]
+    return any(len(shape) == 2 and shape[0] == size != shape[1] for shape in shapes)
+
+
+def _value(variable: Any) -> Any:
+    return variable.data if isinstance(variable, Constant) else variable.get_value(borrow=True)
 
 
 def is_standard(model: pm.Model, rv: TensorVariable) -> bool:

@@ -3,14 +3,10 @@
 from __future__ import annotations
 
 from collections.abc import Sequence
-from typing import Any
 
-import numpy as np
 import pymc as pm
 from pymc.distributions.distribution import PartialObservedRV
 from pymc.distributions.multivariate import MvStudentTRV, ZeroSumNormalRV
-from pytensor.compile import SharedVariable
-from pytensor.graph.basic import Constant
 from pytensor.graph.traversal import ancestors
 from pytensor.tensor.random.basic import MvNormalRV
 from pytensor.tensor.variable import TensorVariable
@@ -300,20 +296,12 @@ def _instead(model: pm.Model) -> str:
                 "out. If hyper-parameters multiply it, let them do so once and before an index, as in "
                 "(sigma[kind] * z)[group] and (chol @ z)[0, group]"
             )
+    for rv in model.free_RVs:
+        if is_normal(rv) and rv.ndim and why_not_effect(model, rv) is None:
+            return f"{rv.name!r} is normal and has one element: latent=[{rv.name!r}] integrates it out"
+        if rv.ndim and not is_normal(rv) and below(model, [rv]):
+            return f"{rv.name!r} is not normal, and only normal effects are integrated out; for a process, {build}"
     return build
-
-
-def has_inputs(rv: TensorVariable, size: int) -> bool:
-    """Return whether a normal variable's covariance is computed from inputs with a row for each of its elements."""
-    covariance = rv.owner.op.dist_params(rv.owner)[1]
-    if covariance.owner is None:
-        return False
-    shapes = [np.shape(_value(v)) for v in ancestors([covariance]) if isinstance(v, Constant | SharedVariable)]
-    return any(len(shape) == 2 and shape[0] == size != shape[1] for shape in shapes)
-
-
-def _value(variable: Any) -> Any:
-    return variable.data if isinstance(variable, Constant) else variable.get_value(borrow=True)
 
 
 def below(model: pm.Model, latents: list[TensorVariable]) -> list[TensorVariable]:

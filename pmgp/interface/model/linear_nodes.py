@@ -38,14 +38,16 @@ def predictors(
 ) -> dict[TensorVariable, Linear]:
     """Return the last nodes that are linear in values, with coefficients that are data times scales of whole pieces.
 
-    A predictor ends at a node that enters a nonlinear function; other nodes computed from it are functions of it.
-    If a piece has different scales in two predictors, predictors end before the scales.
+    A predictor ends at a node that enters a nonlinear function; other nodes computed from it are functions of it. It
+    has no more axes than the terms: what an ordinal likelihood subtracts from its cutpoints is the predictor. If a
+    piece has different scales in two predictors, predictors end before the scales.
     """
+    axes = max((term.type.ndim for term in terms), default=0)
     found = _search(terms, values, theta, scaled=True)
-    kept = _distinct(found, values)
+    kept = _distinct(found, values, axes)
     for value in values:
         if len({one.factors[value] for one in kept.values() if value in one.factors}) > 1:
-            return _distinct(_search(terms, values, theta, scaled=False), values)
+            return _distinct(_search(terms, values, theta, scaled=False), values, axes)
     return kept
 
 
@@ -93,9 +95,10 @@ def _search(
     return _Search(linear, ends, varies)
 
 
-def _distinct(found: _Search, values: list[TensorVariable]) -> dict[TensorVariable, Linear]:
-    """Return the last linear nodes, before signs and scales."""
-    ends = dict.fromkeys(_before_scaling(one, found.linear, found.varies) for one in found.ends)
+def _distinct(found: _Search, values: list[TensorVariable], axes: int) -> dict[TensorVariable, Linear]:
+    """Return the last linear nodes, before signs, scales, and constants that have more axes than the terms."""
+    fewer = [_before_table(one, found.linear, axes) for one in found.ends]
+    ends = dict.fromkeys(_before_scaling(one, found.linear, found.varies) for one in fewer)
     return _kept(ends, found, values)
 
 
@@ -145,6 +148,18 @@ def _number(variable: Variable) -> float:
     """Return a constant scalar, NaN for another variable."""
     [found] = constant_fold([variable], raise_not_constant=False)
     return float("nan") if isinstance(found, Variable) or np.size(found) != 1 else np.asarray(found).item()
+
+
+def _before_table(node: TensorVariable, linear: dict[Variable, Linear], axes: int) -> TensorVariable:
+    """Return the linear node with so many axes that a table is a sum of with constants, or the node itself."""
+    before = node
+    while before.type.ndim > axes and before.owner is not None:
+        own = [one for one in before.owner.inputs if one in linear]
+        adds = isinstance(before.owner.op, DimShuffle) or _is(before.owner, Add) or _is(before.owner, Sub)
+        if len(own) != 1 or not adds:
+            return node
+        before = own[0]
+    return before
 
 
 def _before_scaling(node: TensorVariable, linear: dict[Variable, Linear], varies: set[Variable]) -> TensorVariable:

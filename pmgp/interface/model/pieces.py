@@ -170,10 +170,11 @@ class PriorPiece:
         if found is None or chosen is None:
             raise ModelError(
                 f"{self._name!r} cannot be integrated out with other latent variables: the precision of its values is "
-                "not available, as for pmgp.gp.Markov and for pmgp.gp.SPDE at points. Use pm.AR or "
-                "pm.GaussianRandomWalk for a series, and for a map pmgp.gp.SPDE(...).prior('f') on all cells with "
-                "f[cell_of_point] in the predictor; or make it the only latent variable with latent=..., if the others "
-                "are few numbers that can be hyper-parameters"
+                "not available, as for pmgp.gp.Markov and for pmgp.gp.SPDE at points. Several pmgp.gp.Markov at the "
+                "same times are one with the sum of their kernels. Otherwise use pm.AR or pm.GaussianRandomWalk for a "
+                "series, and for a map pmgp.gp.SPDE(...).prior('f') on all cells with f[cell_of_point] in the "
+                "predictor; or make it the only latent variable with latent=..., if the others are few numbers that "
+                "can be hyper-parameters"
             )
         place = np.full(int(np.prod(pattern.shape)), -1)
         place[chosen] = np.arange(len(chosen))

@@ -63,8 +63,8 @@ class SumPrior(SeriesPrior):
             return None
         if len(names) > 1:
             raise ModelError(
-                f"{', '.join(names)} are several pm.ICAR in one predictor, but only one is supported: write the others "
-                "as pm.CAR with an alpha near one"
+                f"{', '.join(names)} are several pm.ICAR, but a model may have only one: write the others as pm.CAR "
+                "with an alpha near one"
             )
         sizes = self._latent.lengths.values()
         found = [one.direction for one in self._pieces]

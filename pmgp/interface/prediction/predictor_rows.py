@@ -185,7 +185,8 @@ def _prepared(
         raise ModelError(
             f"an index in the model's data points beyond the last element of a latent variable "
             f"({str(error).splitlines()[0]}): for new groups and times give the variable dims, such as dims='group', "
-            "and lengthen them before the prediction, for example with model.set_dim('group', 12, coord_values=...)"
+            "and lengthen them before the prediction, for example with model.set_dim('group', 12, coord_values=...). A "
+            "map cannot be lengthened: pm.CAR and pm.ICAR have the areas of W"
         ) from error
     values = [rows_of(posterior, rv.name) for rv in latents]
     return rows, theta_draws(posterior, model, latents), values
