@@ -170,6 +170,17 @@ def one_group():
     pm.Poisson("y", pt.exp(pm.Normal("u", 0.0, pm.HalfNormal("tau"), shape=1)[np.zeros(N, int)]), observed=COUNTS)
 
 
+def groups_that_are_counted_from_one():
+    u = pm.Normal("u", 0.0, pm.HalfNormal("tau"), shape=4)
+    pm.Poisson("y", pt.exp(u[1 + np.arange(N) % 4]), observed=COUNTS)
+
+
+def data_that_are_counted_from_one():
+    pm.modelcontext(None).add_coord("group", range(4))
+    u = pm.Normal("u", 0.0, pm.HalfNormal("tau"), dims="group")
+    pm.Poisson("y", pt.exp(u[pm.Data("of", 1 + np.arange(N) % 4)]), observed=COUNTS)
+
+
 def effects_with_heavy_tails():
     u = pm.StudentT("u", nu=3.0, mu=0.0, sigma=pm.HalfNormal("tau"), shape=4)
     pm.Poisson("y", pt.exp(u[np.arange(N) % 4]), observed=COUNTS)
@@ -207,6 +218,8 @@ REFUSED = {
     a_student_t_process: "'f' is multivariate Student t",
     a_conditional: r"free variables new depend on 'f'.*after sampling.*var_names=\['new'\]",
     one_group: r"'u' is normal and has one element: latent=\['u'\]",
+    groups_that_are_counted_from_one: r"an index of 'u' is 4 in row 3, .*last element of 4: they are counted from 0",
+    data_that_are_counted_from_one: r"an index of 'u' in 'of' is 4 in row 3, .*last element of 4: .*model\.set_dim",
     effects_with_heavy_tails: "'u' is not normal, and only normal effects are integrated out",
     two_series_at_times: "Several pmgp.gp.Markov at the same times are one with the sum of their kernels",
     two_maps: "f, h are several pm.ICAR, but a model may have only one: write the others as pm.CAR",

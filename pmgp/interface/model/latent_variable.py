@@ -14,6 +14,7 @@ from pytensor.tensor.variable import TensorVariable
 from pmgp.core.likelihoods.checks import marked_rows
 from pmgp.interface.distributions.base import value_of
 from pmgp.interface.model.effects import WHITENED, effects, is_correlated, is_normal, is_standard, why_not_effect
+from pmgp.interface.model.indices import beyond_the_last
 from pmgp.interface.model.time_series import is_markov, is_process, kind_of, why_not_gaussian
 
 ONE_PROCESS = (
@@ -54,7 +55,8 @@ def find_latents(
     Raises
     ------
     ModelError
-        If there is none, `latent` names another variable or one twice, or one depends on another.
+        If there is none, `latent` names another variable or one twice, or one depends on another; if an index in the
+        data points beyond the last element of a variable.
 
     Examples
     --------
@@ -64,6 +66,9 @@ def find_latents(
     >>> [latent.name for latent in find_latents(model)]
     ['f']
     """
+    wrong_index = beyond_the_last(model)
+    if wrong_index is not None:
+        raise ModelError(wrong_index)
     if latent is not None and not isinstance(latent, list | tuple):
         return [_named(model, latent)]
     found = _candidates(model) or _pieces(model) if latent is None else [_named(model, one) for one in latent]

@@ -28,6 +28,7 @@ from pmgp.interface.distributions.means import base_of, conditional_mean
 from pmgp.interface.distributions.records import Expected, record_of
 from pmgp.interface.graphs.compilation import Compiler
 from pmgp.interface.importance.theta_draws import some_draws, theta_draws
+from pmgp.interface.model.indices import FOR_NEW_GROUPS
 from pmgp.interface.model.labels import category_names
 from pmgp.interface.model.latent_pieces import LatentPieces, distinct_rows
 from pmgp.interface.model.latent_variable import ModelError
@@ -184,9 +185,7 @@ def _prepared(
     except IndexError as error:
         raise ModelError(
             f"an index in the model's data points beyond the last element of a latent variable "
-            f"({str(error).splitlines()[0]}): for new groups and times give the variable dims, such as dims='group', "
-            "and lengthen them before the prediction, for example with model.set_dim('group', 12, coord_values=...). A "
-            "map cannot be lengthened: pm.CAR and pm.ICAR have the areas of W"
+            f"({str(error).splitlines()[0]}). {FOR_NEW_GROUPS}"
         ) from error
     values = [rows_of(posterior, rv.name) for rv in latents]
     return rows, theta_draws(posterior, model, latents), values
