@@ -14,8 +14,8 @@ from pytensor.tensor.variable import TensorVariable
 
 FOR_NEW_GROUPS = (
     "For new groups and times give the variable dims, such as dims='group', and lengthen them before the prediction, "
-    "for example with model.set_dim('group', 12, coord_values=...). A map cannot be lengthened: pm.CAR and pm.ICAR have "
-    "the areas of W"
+    "for example with model.set_dim('group', 12, coord_values=...). A map cannot be lengthened: pm.CAR and pm.ICAR "
+    "have the areas of W"
 )
 
 
@@ -34,8 +34,8 @@ def beyond_the_last(model: pm.Model) -> str | None:
                 of = "" if indexed.name is None else f" of {indexed.name!r}"
                 name = "" if indices[place].name is None else f" in {indices[place].name!r}"
                 return (
-                    f"an index{of}{name} is {values[row, *rest]} in row {row}, which is beyond the last element of {length}: they "
-                    f"are counted from 0. {FOR_NEW_GROUPS}"
+                    f"an index{of}{name} is {values[row, *rest]} in row {row}, which is beyond the last element of "
+                    f"{length}: they are counted from 0. {FOR_NEW_GROUPS}"
                 )
     return None
 
