@@ -11,7 +11,7 @@ import pandas as pd
 from case_studies.annealing.problems import KERNELS, REAL
 from case_studies.annealing.study import OURS, Block, Chain, Scale
 from case_studies.tools.grid import Result
-from case_studies.tools.table import Table
+from case_studies.tools.table import Table, sorter
 
 __all__ = ["FOLDER", "missing", "read", "rows", "tables"]
 
@@ -23,20 +23,9 @@ ORDER = {name: rank for rank, name in enumerate([*REAL, *KERNELS, "Laplace", "EP
 def tables(folder: Path, scale: str) -> dict[type, Table]:
     """Where chains go, a line each, and blocks, a line for each posterior draw."""
     return {
-        Chain: Table(folder / f"{scale}_chains.csv", list(Chain._fields), _sorter(list(Chain._fields))),
-        Block: Table(folder / f"{scale}_spread.csv", SPREAD_KEY, _sorter(SPREAD_KEY)),
+        Chain: Table(folder / f"{scale}_chains.csv", list(Chain._fields), sorter(list(Chain._fields), ORDER)),
+        Block: Table(folder / f"{scale}_spread.csv", SPREAD_KEY, sorter(SPREAD_KEY, ORDER)),
     }
-
-
-def _sorter(key: list[str]) -> Any:
-    """Rows in the order of Table I and of Figure 2."""
-
-    def order(frame: pd.DataFrame) -> pd.DataFrame:
-        frame = frame.reset_index(drop=True)
-        ranks = frame[key].apply(lambda column: column.map(lambda value: ORDER.get(value, value)))
-        return frame.loc[ranks.sort_values(key).index]
-
-    return order
 
 
 def settings(scale: Scale, kind: type) -> dict[str, Any]:

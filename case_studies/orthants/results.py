@@ -12,7 +12,7 @@ import pandas as pd
 from case_studies.orthants.methods import METHODS
 from case_studies.orthants.study import Bias, Block, Extinction, Scale, Setting, Unit
 from case_studies.tools.grid import Result
-from case_studies.tools.table import Table
+from case_studies.tools.table import Table, sorter
 
 __all__ = ["FILES", "FOLDER", "missing", "read", "rows", "tables"]
 
@@ -33,18 +33,7 @@ ORDER = {name: rank for rank, name in enumerate([*METHODS, "reference"])}
 def tables(folder: Path, scale: str) -> dict[type, Table]:
     """Where the lines of each kind of unit go."""
     keys: dict[type, list[str]] = {kind: [*kind._fields, *WITHIN[kind]] for kind in (Block, Setting, Bias, Extinction)}
-    return {kind: Table(folder / f"{scale}_{FILES[kind]}.csv", key, _sorter(key)) for kind, key in keys.items()}
-
-
-def _sorter(key: list[str]) -> Any:
-    """Rows in the order of their keys, methods as :data:`METHODS` has them."""
-
-    def order(frame: pd.DataFrame) -> pd.DataFrame:
-        frame = frame.reset_index(drop=True)
-        ranks = frame[key].apply(lambda column: column.map(lambda value: ORDER.get(value, value)))
-        return frame.loc[ranks.sort_values(key).index]
-
-    return order
+    return {kind: Table(folder / f"{scale}_{FILES[kind]}.csv", key, sorter(key, ORDER)) for kind, key in keys.items()}
 
 
 def settings(scale: Scale, kind: type) -> dict[str, Any]:

@@ -10,7 +10,7 @@ from typing import Any
 import numpy as np
 import pandas as pd
 
-__all__ = ["Table", "merged"]
+__all__ = ["Table", "merged", "sorter"]
 
 
 @dataclass(frozen=True)
@@ -63,6 +63,17 @@ class Table:
         same = np.all([old[name] == value for name, value in settings.items()], axis=0)
         there = set(old.loc[same, self.key].itertuples(index=False, name=None))
         return [cell for cell in cells if tuple(cell) not in there]
+
+
+def sorter(key: list[str], ranks: Mapping[Any, Any]) -> Callable[[pd.DataFrame], pd.DataFrame]:
+    """Return what sorts rows by the columns of a key, in which some values have a rank."""
+
+    def order(frame: pd.DataFrame) -> pd.DataFrame:
+        frame = frame.reset_index(drop=True)
+        ranked = frame[key].apply(lambda column: column.map(lambda value: ranks.get(value, value)))
+        return frame.loc[ranked.sort_values(key).index]
+
+    return order
 
 
 def merged(old: pd.DataFrame, new: pd.DataFrame, cell: list[str]) -> pd.DataFrame:
