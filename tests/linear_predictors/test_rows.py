@@ -194,6 +194,9 @@ def test_what_has_no_prediction_is_refused_in_words():
     model.set_data("group_of", np.array([0, 1, 2, 7]))
     with pytest.raises(ModelError, match=r"beyond the last element.*model\.set_dim\('group'"):
         pmgp.predict(idata, model=model)
+    model.set_data("group_of", np.array([0, 1, 2]))
+    with pytest.raises(ModelError, match=r"same number of rows: {.*'group_of': 3.*}\. Set them together"):
+        pmgp.predict(idata, model=model)
     model.set_data("group_of", np.array([0, 1, 2, 3]))
     model.set_dim("time", TIMES, coord_values=np.arange(1, TIMES + 1))
     with pytest.raises(ModelError, match=r"the 5 values of .*'s' in the posterior.*all earlier values"):

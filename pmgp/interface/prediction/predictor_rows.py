@@ -187,6 +187,13 @@ def _prepared(
             f"an index in the model's data points beyond the last element of a latent variable "
             f"({str(error).splitlines()[0]}). {FOR_NEW_GROUPS}"
         ) from error
+    except ValueError as error:
+        if "broadcast" not in str(error):
+            raise
+        lengths = {one.name: len(one.get_value(borrow=True)) for one in model.data_vars if one.ndim}
+        raise ModelError(
+            f"the model's data do not have the same number of rows: {lengths}. Set them together with pm.set_data"
+        ) from error
     values = [rows_of(posterior, rv.name) for rv in latents]
     return rows, theta_draws(posterior, model, latents), values
 
