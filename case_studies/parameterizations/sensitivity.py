@@ -31,6 +31,7 @@ CELLS = [
     (5, 100, 10, "LRG", "KHR"),
     (4, 100, 10, "VLT", "MH"),
     (5, 400, 2, "LRG", "KHR"),
+    (5, 400, 10, "LRG", "KHR"),
 ]
 """Table, numbers of points and of inputs, model and method of what differs."""
 RATES = (0.65, 0.9, 0.97)
