@@ -25,5 +25,6 @@ def levels(rhats: Iterable[float]) -> np.ndarray:
 
 
 def bars(rhats: Iterable[float]) -> str:
-    """The bars as text, one character per checkpoint."""
-    return "".join(BLOCKS[level] for level in levels(rhats))
+    """The bars as text, one character per checkpoint; a dash without any R-hat, which a single chain does not have."""
+    values = np.asarray(list(rhats), dtype=float)
+    return "–" if np.isnan(values).all() else "".join(BLOCKS[level] for level in levels(values))

@@ -97,6 +97,8 @@ def test_bars_have_the_heights_of_the_article():
     rhats = [5.0, 2.0, 1.99, 1.3, 1.29, 1.1, 1.09, 1.0, np.inf, np.nan]
     assert levels(rhats).tolist() == [3, 3, 2, 2, 1, 1, 0, 0, 3, 3]
     assert bars([5.0, 1.5, 1.2, 1.0]) == "█▅▃▁"
+    assert bars([np.nan, 1.2]) == "█▃"
+    assert bars([np.nan, np.nan]) == "–"
 
 
 def test_ordering_separates_what_differs_and_joins_what_does_not():
