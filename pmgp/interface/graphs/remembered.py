@@ -68,8 +68,9 @@ def remembered(rewrite: Rewriter) -> Rewriter:
 
 def _keep(key: Hashable, entry: _Entry) -> None:
     """Keep an entry, and those that were used last."""
+    # Not `move_to_end`: another thread may have dropped the entry in between.
+    _entries.pop(key, None)
     _entries[key] = entry
-    _entries.move_to_end(key)
     while len(_entries) > KEPT:
         _entries.popitem(last=False)
 
