@@ -11,6 +11,7 @@ import pmgp
 from pmgp.core.approximations import ExpectationPropagation, Laplace
 from pmgp.core.estimators import ImportanceSampling
 from pmgp.core.markov import PathSampling
+from pmgp.interface.graphs.compilation import INTERPRETED
 from pmgp.interface.model.taking_apart import take_apart
 from tests.linear_predictors.models import crossed, rows, trend_and_groups
 
@@ -98,7 +99,7 @@ def test_ordered_categories_by_quadrature(free, stored):
         eta = u[group] + 0.5 * np.arange(6.0)
         pm.OrderedLogistic("y", eta=eta, cutpoints=cutpoints, compute_p=stored, observed=category)
     at = {"tau": 0.8, "cuts": cuts} if free else {"tau": 0.8}
-    found = pmgp.marginal.log_likelihood(model, at, random_seed=1)
+    found = pmgp.marginal.log_likelihood(model, at, random_seed=1, compile_kwargs={"mode": INTERPRETED})
     nodes, weights = np.polynomial.hermite_e.hermegauss(80)
     eta = 0.8 * nodes[:, None] + 0.5 * np.arange(6.0)
     below = 1.0 / (1.0 + np.exp(eta[..., None] - [-np.inf, *cuts, np.inf]))

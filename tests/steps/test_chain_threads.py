@@ -13,6 +13,7 @@ from pymc.step_methods.compound import BlockedStep
 import pmgp
 from pmgp.core.numerics import threads
 from pmgp.core.numerics.threads import blas_threads, threads_limited
+from pmgp.interface.graphs.compilation import INTERPRETED
 from pmgp.interface.steps.chain_step import ChainStep
 from pmgp.interface.steps.shared import share
 from pmgp.interface.steps.threads import ThreadShare
@@ -151,6 +152,7 @@ def test_another_initial_point_is_not_that_of_an_earlier_step_method():
     model = pmgp.models.classifier(np.arange(6.0)[:, None], [0, 1, 0, 1, 1, 0])
     first = model.initial_point()
     second = {name: value + 1.0 for name, value in first.items()}
-    thetas = [share(model, initial_point=point).parts.initial_theta for point in (first, second, first)]
+    kwargs = {"compile_kwargs": {"mode": INTERPRETED}}
+    thetas = [share(model, initial_point=point, **kwargs).parts.initial_theta for point in (first, second, first)]
     np.testing.assert_array_equal(thetas[1], thetas[0] + 1.0)
     np.testing.assert_array_equal(thetas[2], thetas[0])
