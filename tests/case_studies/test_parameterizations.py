@@ -176,7 +176,7 @@ def test_nothing_is_learned_after_tuning(given_whitened):
 
 @pytest.mark.parametrize("operator", study.OPERATORS)
 def test_what_is_kept_where_a_chain_stands_is_what_would_be_computed_there(given_latent, given_whitened, operator):
-    """The same draws as by updates of a scheme that begins anew each time, with fewer metrics and gradients."""
+    """The draws are those of a scheme that computes everything again in each iteration, with fewer operations."""
     for problem, kind in ((given_latent, SufficientScheme), (given_whitened, AncillaryScheme)):
         scheme = kind(study.OPERATORS[operator])
         sampler, rng, again = Conditional(scheme), np.random.default_rng(3), np.random.default_rng(3)

@@ -248,6 +248,8 @@ def test_data_that_cannot_be_used(likelihood, X, y, message):
 def test_what_is_not_fitted_or_has_other_columns():
     with pytest.raises(ValueError, match="not fitted"):
         small().log_predictive_density(X, X[:, 0])
+    with pytest.raises(ValueError, match="draws=0"):
+        small().log_predictive_density(X, X[:, 0], draws=0)
     with pytest.raises(ValueError, match="X has 2 columns, but the process was fitted to 1"):
         fitted().predict(np.zeros((3, 2)))
     table = pd.DataFrame({"a": X[:, 0], "b": X[:, 0] ** 2})

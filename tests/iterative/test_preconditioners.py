@@ -7,6 +7,7 @@ import pytest
 from numpy.testing import assert_allclose
 
 from pmgp.core.iterative.preconditioners import Diagonal, Identity, nystrom, random_pivots
+from pmgp.core.iterative.preconditioners.low_rank import stable_cholesky
 from pmgp.core.iterative.preconditioners.random_pivots import random_points
 from tests.iterative.dense_kernel import DenseKernel, squared_exponential
 from tests.iterative.dense_preconditioners import (
@@ -93,6 +94,12 @@ def test_points_that_lie_together_are_allowed():
     kernel = DenseKernel(squared_exponential(np.repeat(np.arange(3.0), 5)[:, None]))
     P = nystrom(kernel, np.ones(15), np.arange(15))
     assert_allclose(P.solve(np.eye(15)), np.linalg.inv(kernel.K + np.eye(15)), atol=1e-6)
+
+
+@pytest.mark.parametrize("matrix", [np.zeros((2, 2)), np.ones((3, 3))], ids=["zero", "points together"])
+def test_a_jitter_suffices_for_a_singular_covariance(matrix):
+    factor = stable_cholesky(matrix)
+    assert_allclose(factor @ factor.T, matrix, atol=1e-5)
 
 
 def test_noise_that_is_not_positive_is_refused():

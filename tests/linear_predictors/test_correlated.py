@@ -13,6 +13,7 @@ import pmgp
 from pmgp.core.approximations import Laplace
 from pmgp.core.marginal.evidence_gradient import evidence_gradient
 from pmgp.core.markov import PathSampling
+from pmgp.interface.model.effects import is_correlated
 from pmgp.interface.model.taking_apart import take_apart
 
 GROUP, Z, Y = np.arange(24) % 5, np.linspace(-1.0, 2.0, 24), np.sin(np.arange(24))
@@ -77,6 +78,16 @@ def test_a_covariance_of_deviations_and_a_correlation_is_as_good(given):
     packed = np.array([np.log(1.2), -0.45, np.log(0.9 * np.sqrt(0.75))])
     assert found.value == pytest.approx(dense_evidence(packed), abs=1e-8)
     assert abs(found.value - dense_evidence(packed * [1.0, -1.0, 1.0])) > 1e-2
+
+
+def test_processes_at_the_same_points_are_no_rows_of_groups():
+    """However many there are, their covariance is one of inputs."""
+    with pm.Model():
+        gp = pm.gp.Latent(cov_func=pm.gp.cov.ExpQuad(1, ls=pm.Gamma("lengthscale", 2.0, 1.0)))
+        several = gp.prior("several", X=np.arange(4.0)[:, None], n_outputs=6, reparameterize=False)
+        scale = pm.HalfNormal("scale", 1.0)
+        effects = pm.MvNormal("effects", np.zeros(2), cov=scale * np.eye(2), shape=(6, 2))
+    assert [is_correlated(one) for one in (several, effects)] == [False, True]
 
 
 def test_they_are_found_described_and_sampled():

@@ -288,7 +288,7 @@ class Reached(NamedTuple):
 
 
 class _WithSites:
-    """What follows from a prior times Gaussian sites, whether they still change or not."""
+    """Quantities that follow from a prior and Gaussian sites, for `ConditionedPrior` and `Posterior` alike."""
 
     prior: Prior
     linear: np.ndarray

@@ -67,7 +67,7 @@ def remembered(rewrite: Rewriter) -> Rewriter:
 
 
 def _keep(key: Hashable, entry: _Entry) -> None:
-    """Keep an entry, and those that were used last."""
+    """Keep an entry as the one used last, and drop those that were used longest ago."""
     # Not `move_to_end`: another thread may have dropped the entry in between.
     _entries.pop(key, None)
     _entries[key] = entry
