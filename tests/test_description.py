@@ -48,6 +48,13 @@ def test_hyperparameters_act_on_their_own_process_or_on_the_likelihood():
     assert found.computation["likelihood"] == "from its graph"
 
 
+def test_a_potential_that_depends_on_f_is_a_part_of_the_likelihood():
+    with classifier() as model:
+        pm.Potential("cut", -pm.math.log1pexp(model["f"]))
+        pm.Potential("prior", -model["lengthscale"])
+    assert pmgp.describe(model).likelihood == {"y": "BernoulliProbit", "cut": "potential"}
+
+
 def counted(size: int, likelihood) -> pm.Model:
     """Counts with a walk and coefficients that have a known prior."""
     with pm.Model() as model:

@@ -45,7 +45,7 @@ class Description:
     hyperparameters : dict
         Shape and transform of each hyper-parameter, and the parts of the model that it acts on, by name.
     likelihood : dict
-        The distribution of each observed variable that depends on f, by name.
+        The distribution of each observed variable that depends on f, by name, and the potentials that do.
     missing : dict
         Shape and distribution of the missing observations, which are drawn given f, by name.
     computation : dict
@@ -122,7 +122,7 @@ def describe(model: pm.Model | None = None, *, latent: Any = None) -> Descriptio
     except ValueError as error:
         refused = str(error)
     theta = [model.values_to_rvs[value] for value in structure.theta]
-    observed = [rv for rv in structure.terms.variables if rv in model.observed_RVs]
+    observed = [rv for rv in structure.terms.variables if rv in (*model.observed_RVs, *model.potentials)]
     return _description(model, structure.latents, theta, observed, structure.missing, computation, refused)
 
 
@@ -150,7 +150,7 @@ def _description(
     return Description(
         {rv.name: _latent_vector(rv, shapes[rv.name]) for rv in latents},
         {rv.name: f"{sizes[rv]}; {_transform(model, rv)}; acts on {_acts_on(model, latents, rv)}" for rv in theta},
-        {rv.name: _distribution(rv) for rv in observed},
+        {rv.name: "potential" if rv in model.potentials else _distribution(rv) for rv in observed},
         {rv.name: f"{sizes[rv]}; drawn given f" for rv in missing},
         computation,
         refused,
