@@ -258,6 +258,8 @@ def test_settings_and_draws_out_of_range_are_refused(model, idata):
         pmgp.evidence(posterior(other=np.ones(10)), model=model, **SETTINGS)
     with pytest.raises(ValueError, match="no group 'posterior'"):
         pmgp.evidence(xr.DataTree(), model=model, **SETTINGS)
+    with pytest.raises(ValueError, match="an object of type ndarray has no group 'posterior'"):
+        pmgp.evidence(np.ones((3, 2)), model=model, **SETTINGS)
     with pytest.raises(ValueError, match="1 different draws of 1 hyper-parameters"):
         pmgp.evidence(posterior(scale=np.ones(10)), model=model, **SETTINGS)
     with pytest.raises(ValueError, match="unknown estimator 'guess'"):

@@ -35,7 +35,7 @@ def posterior_of(
     """
     try:
         posterior = idata["posterior"].to_dataset()
-    except (AttributeError, KeyError, TypeError) as error:
+    except (AttributeError, IndexError, KeyError, TypeError) as error:
         raise ValueError(
             f"an object of type {type(idata).__name__} has no group 'posterior': give the draws that pmgp.sample or "
             "pymc.sample returned"
