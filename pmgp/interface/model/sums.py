@@ -134,7 +134,7 @@ class SumPrior(SeriesPrior):
     def require_matrix(self) -> NoReturn:
         """Refuse to give the covariance as a matrix."""
         raise ModelError(
-            f"{self.name} are summed in linear predictors, and their covariance matrix is never formed; use "
+            f"the likelihood depends on linear predictors of {self.name}, whose covariance matrix is never formed; use "
             "pmgp.PseudoMarginal, which works without it. If some of them are hyper-parameters, say which are f with "
             "latent=..."
         )

@@ -99,10 +99,11 @@ def summed(model: pm.Model, latents: list[TensorVariable], latent: Any) -> Recom
     given = {} if latent is None else {"latent": names if len(names) > 1 else names[0]}
     known = not hyperparameters(model, latents)
     share(model, latent, given_theta=known).parts.require_factorizing()
+    integrated = "are integrated out together" if len(names) > 1 else "is integrated out"
     return Recommendation(
         "Latent values alone" if known else "Pseudo-marginal chain with sums of latent variables",
         (StepCall(EllipticalSlice if known else PseudoMarginal, given),),
-        f"{', '.join(names)} are summed in linear predictors, and integrated out together with a sparse precision.",
+        f"the likelihood depends on linear predictors of {', '.join(names)}, which {integrated} with a sparse precision.",
         "nothing of O(n^3) for n observations; a sparse factorization for each sweep",
         ("PyMC's NUTS",) if known else (AS_A_CHECK,),
         model,
