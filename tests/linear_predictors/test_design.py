@@ -242,7 +242,7 @@ def two_maps():
         (two_maps, ["m"], r"second latent process besides 'm': 'r' is a field. Name both"),
         (scaled, ["raw", "s"], r"consist of \(raw\) and of \(s\).*pm\.Normal\('u', 0, tau, shape=G\)"),
         (mixed, ["f", "u"], r"'f' has a dense covariance, and 'u' a sparse precision"),
-        (deviations, None, r"does not factorize over linear predictors of u, s"),
+        (deviations, None, r"does not factorize over linear predictors of u, s.*name the variables of one of them"),
         (shared, ["u"], r"take constants out of the exponential: exp\(g\) \* exp\(0\.5 \* u\[group\]\)"),
         (
             opposite,

@@ -172,8 +172,9 @@ class LatentPieces:
             "values times data. Hyper-parameters may multiply an effect once and before an index, as in tau * u, "
             "(sigma[kind] * u)[group] and (chol @ u)[0, group], or they belong in its prior, "
             "pm.Normal('u', 0, tau, shape=G). If a mean and the log of a scale share an effect, take constants out of "
-            "the exponential: exp(g) * exp(0.5 * u[group]) for exp(g + 0.5 * u[group]). Variables that latent=[...] "
-            "leaves out are hyper-parameters"
+            "the exponential: exp(g) * exp(0.5 * u[group]) for exp(g + 0.5 * u[group]). If observations have several "
+            "predictors, such as a mean and a scale, name the variables of one of them, latent=[...]: the others are "
+            "then hyper-parameters, which suits a few groups. PyMC's NUTS samples the model as it is"
         )
 
     def __getstate__(self) -> dict[str, Any]:
