@@ -14,7 +14,7 @@ from case_studies.calibrated_classification.classifiers import CLASSIFIERS, REFE
 from case_studies.calibrated_classification.study import BINS, SCORES, Block, Scale
 from case_studies.tools.grid import Result
 from case_studies.tools.provenance import made_by
-from case_studies.tools.table import Table
+from case_studies.tools.table import Table, sorter
 
 __all__ = ["COUNTS", "FOLDER", "KEY", "Tables", "histograms", "read", "rows", "settings", "tables_of"]
 
@@ -93,19 +93,9 @@ def settings(scale: Scale, splits: int | None = None) -> dict[str, Any]:
     }
 
 
-def _sorted(frame: pd.DataFrame) -> pd.DataFrame:
-    """As the article has them."""
-    order = {name: rank for rank, name in enumerate([*data.NAMES, *CLASSIFIERS])}
-    ranks = frame[KEY].apply(lambda column: column.map(lambda value: order.get(value, value)))
-    return frame.loc[ranks.sort_values(KEY, kind="stable").index]
-
-
 def tables_of(path: Path) -> Tables:
-    """The tables in a file, and in the one beside it whose name ends in ``_histograms``."""
-
-    def order(frame: pd.DataFrame) -> pd.DataFrame:
-        return _sorted(frame.reset_index(drop=True))
-
+    """The tables in a file, and in the one beside it whose name ends in ``_histograms``, in the article's order."""
+    order = sorter(KEY, {name: rank for rank, name in enumerate([*data.NAMES, *CLASSIFIERS])})
     beside = path.with_name(f"{path.stem}_histograms.csv")
     return Tables(Table(path, KEY, order), Table(beside, [*KEY, "label"], order))
 

@@ -12,7 +12,7 @@ from case_studies.multiple_sources.scales import SCALES
 from case_studies.multiple_sources.study import Fold, Sampler, Scale, Unit
 from case_studies.tools.grid import Result
 from case_studies.tools.provenance import made_by
-from case_studies.tools.table import Table, merged
+from case_studies.tools.table import Table, merged, sorter
 
 __all__ = ["FOLDER", "KEYS", "longest", "missing", "paths", "read", "rows", "tables"]
 
@@ -33,14 +33,7 @@ OF_UNITS = {Fold: "folds", Sampler: "samplers"}
 
 def tables(folder: Path, scale: str) -> dict[str, Table]:
     """Where lines go."""
-    return {name: Table(folder / f"{scale}_{name}.csv", key, _sorter(key)) for name, key in KEYS.items()}
-
-
-def _sorter(key: list[str]) -> Any:
-    def order(frame: pd.DataFrame) -> pd.DataFrame:
-        return frame.sort_values(key, kind="stable", ignore_index=True)
-
-    return order
+    return {name: Table(folder / f"{scale}_{name}.csv", key, sorter(key, {})) for name, key in KEYS.items()}
 
 
 def settings(scale: Scale, kind: type) -> dict[str, Any]:
