@@ -329,6 +329,12 @@ def test_a_spike_beside_the_mass_is_no_approximation(approximation):
         assert abs(q.log_evidence - evidence_of_spiked(scale)) < 1.0
 
 
+def test_a_prior_of_no_variance_is_approximated_by_itself():
+    theta = np.log([1e-170])
+    q = ExpectationPropagation().fit(spiked().prior(theta), spiked().likelihood(theta))
+    assert q.log_evidence == pytest.approx(norm.logpdf(MEASURED, scale=np.exp(-1.0)).sum())
+
+
 def test_from_the_mode_the_sweeps_end_in_the_spike(monkeypatch):
     monkeypatch.setattr(families, "propagated_from_prior", lambda *_: None)
     theta = np.log([2.5])

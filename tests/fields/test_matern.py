@@ -15,6 +15,7 @@ import pmgp
 from pmgp.core.approximations import Laplace
 from pmgp.core.markov import PathSampling, PrecisionPrior
 from pmgp.core.markov.fields import matern_coefficients, matern_on_mesh
+from pmgp.interface.model.latent_variable import ModelError
 from pmgp.interface.model.taking_apart import take_apart
 from pmgp.interface.steps.starts import unusable_start
 from tests.fields.models import around
@@ -248,6 +249,11 @@ def test_impossible_parameters_have_no_density():
     words = r"'f' has no density there: lengthscale \(or range\) and sigma must be positive.*signed=-1\.0"
     assert re.search(words, unusable_start(parts, np.array([-1.0])))
     assert "no density" not in unusable_start(parts, np.array([1.0]))
+
+
+def test_a_shape_is_no_lattice():
+    with pytest.raises(ModelError, match=r"such as pmgp.gp.Lattice\(\(10, 20\)\), or a pmgp.gp.Mesh, not \(4, 3\)"):
+        pmgp.gp.SPDE((4, 3), lengthscale=1.0, sigma=1.0)
 
 
 def test_draws_of_a_model_are_fields():

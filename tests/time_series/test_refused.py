@@ -149,6 +149,9 @@ def test_an_impossible_start_is_named():
     with pm.Model() as model:
         sigma = pm.Normal("sigma", 1.0, 1.0)
         poisson(pm.AR("x", rho=[0.5], sigma=sigma, init_dist=pm.Normal.dist(0, 1), shape=6))
-    words = unusable_start(take_apart(model), np.array([-1.0]))
+    parts = take_apart(model)
+    words = unusable_start(parts, np.array([-1.0]))
     assert "the time series 'x' has no density there" in words
     assert "sigma=-1.0" in words
+    # The square of such a deviation overflows.
+    assert parts.prior(np.array([1e200])).factorized() is None

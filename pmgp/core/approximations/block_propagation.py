@@ -55,10 +55,14 @@ def propagated_from_prior(
     Laplace's mode may be where no mass is: with a process for the noise's scale, at f = y with no noise at all.
     """
     conditioned, n = BlockConditioning(prior), prior.sites
-    faint = np.einsum("ci,cd->icd", FAINT / stacked(prior.variance, n), np.eye(prior.vectors))
-    if not conditioned.on(np.zeros(prior.size), likelihood.site_form.nearest(faint)):
-        return None
     with np.errstate(all="ignore"):
+        precision = FAINT / stacked(prior.variance, n)
+        # A prior of hardly any variance leaves no room for a site.
+        if not np.isfinite(precision).all():
+            return None
+        faint = np.einsum("ci,cd->icd", precision, np.eye(prior.vectors))
+        if not conditioned.on(np.zeros(prior.size), likelihood.site_form.nearest(faint)):
+            return None
         start = conditioned.approximation(np.nan, 0)
         found = _swept(start, likelihood, tolerance, max_sweeps, np.inf, LARGEST_STEP)
     return found if found is not None and isfinite(found.log_evidence) and found.sharpness < SHARP else None

@@ -113,7 +113,8 @@ def _pattern(length: int, order: int) -> ChainPattern:
 
 
 def _variance(deviation: float) -> float:
-    return deviation**2 if deviation > 0.0 else np.nan
+    # A power of a float that is too large raises an error; a product is infinite.
+    return deviation * deviation if deviation > 0.0 else np.nan
 
 
 def precision_of(covariance: np.ndarray) -> np.ndarray:

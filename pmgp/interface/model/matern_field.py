@@ -71,6 +71,10 @@ class SPDE:
     def __init__(
         self, mesh: Lattice | Mesh, *, lengthscale: Any = None, range: Any = None, sigma: Any, mean: Any = 0.0
     ) -> None:
+        if not isinstance(mesh, Lattice | Mesh):
+            raise ModelError(
+                f"a field needs a pmgp.gp.Lattice, such as pmgp.gp.Lattice((10, 20)), or a pmgp.gp.Mesh, not {mesh!r}"
+            )
         if (lengthscale is None) is (range is None):
             raise ModelError("give a field either a lengthscale or a range, which is twice as long")
         self.mesh, self.sigma, self.mean = mesh, sigma, mean

@@ -103,7 +103,8 @@ def summed(model: pm.Model, latents: list[TensorVariable], latent: Any) -> Recom
     return Recommendation(
         "Latent values alone" if known else "Pseudo-marginal chain with sums of latent variables",
         (StepCall(EllipticalSlice if known else PseudoMarginal, given),),
-        f"the likelihood depends on linear predictors of {', '.join(names)}, which {integrated} with a sparse precision.",
+        f"the likelihood depends on linear predictors of {', '.join(names)}, which {integrated} with a sparse "
+        "precision.",
         "nothing of O(n^3) for n observations; a sparse factorization for each sweep",
         ("PyMC's NUTS",) if known else (AS_A_CHECK,),
         model,
