@@ -38,8 +38,8 @@ def hierarchical(f) -> None:
 
 
 def summed(f) -> None:
-    """The sum of the terms is all that is known: the likelihood factorizes, its terms are hidden."""
-    pm.Potential("y", -0.5 * pt.square(f - REALS).sum())
+    """A product of vectors is all that is known: the likelihood factorizes, its terms are hidden."""
+    pm.Potential("y", -0.5 * pt.dot(f - REALS, f - REALS))
 
 
 def process(name: str, variance=1.0, lengthscale=1.0) -> pt.TensorVariable:

@@ -423,7 +423,7 @@ def test_terms_that_are_not_vectors_are_refused_by_expectation_propagation(binar
     with pm.Model() as model:
         variance = pm.Gamma("variance", 2, 0.5)
         f = pm.gp.Latent(cov_func=variance * pm.gp.cov.ExpQuad(2, ls=1.0)).prior("f", X=X, reparameterize=False)
-        pm.Potential("y", (y * f - pt.log1p(pt.exp(f))).sum())
+        pm.Potential("y", pt.dot(np.ones(len(y)), y * f - pt.log1p(pt.exp(f))))
     step = pmgp.PseudoMarginal(model=model, approximation="ep", compile_kwargs=FAST)
     with pytest.raises(ValueError, match="one by one"):
         chain(step, model.initial_point(), 0, 5, 3)

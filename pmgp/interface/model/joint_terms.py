@@ -8,6 +8,7 @@ import pymc as pm
 from pytensor.graph.traversal import ancestors
 from pytensor.tensor.variable import TensorVariable
 
+from pmgp.interface.model.addends import addends
 from pmgp.interface.model.latent_variable import ModelError, refuse_children
 from pmgp.interface.model.missing import hyperparameters, imputed, without_missing
 
@@ -45,6 +46,7 @@ def split_terms(model: pm.Model, latents: list[TensorVariable], hierarchical: bo
     """
     variables = [v for v in (*model.basic_RVs, *model.potentials) if v not in latents]
     densities = dict(zip(variables, model.logp(vars=variables, sum=False), strict=True))
+    densities |= {potential: addends(densities[potential]) for potential in model.potentials}
     densities = without_missing(model, imputed(model, latents), densities)
     variables, terms = list(densities), list(densities.values())
     values = {model.rvs_to_values[latent] for latent in latents}
