@@ -78,7 +78,7 @@ def estimate_of_counts(potential) -> float:
     [
         lambda terms, scale: terms.sum(),
         lambda terms, scale: pm.math.sum(terms.reshape((2, 2))),
-        lambda terms, scale: 2.0 * (terms[:3].sum() - 0.5 * -terms[3:].sum()) - terms[:3].sum(),
+        lambda terms, scale: terms[0] + 2.0 * (terms[1:3].sum() - 0.5 * -terms[3:].sum()) - terms[1:3].sum(),
         lambda terms, scale: -(scale * (-terms / scale).sum()),
     ],
     ids=["sum", "matrix", "sums", "factors"],
