@@ -135,7 +135,7 @@ def of_samplers(samplers: pd.DataFrame) -> pd.DataFrame:
         if (name, one) not in run
     ]
     lines += _of_article()
-    return pd.DataFrame(lines).set_index(["data", "sampler"]).sort_index(level=0, sort_remaining=False)
+    return pd.DataFrame(lines).set_index(["data", "sampler"]).sort_index()
 
 
 def _of_article() -> list[dict[str, str]]:

@@ -103,19 +103,20 @@ def _scores(predictions: pd.DataFrame, folds: pd.DataFrame, item: str, of: str, 
 
 
 def _rhat(rhat: pd.DataFrame, samplers: pd.DataFrame) -> Entry:
-    there = samplers[samplers["sampler"] == "(e)"]
-    last = rhat[(rhat["sampler"] == "(e)") & (rhat["iterations"] == rhat["iterations"].max())]
+    there, all_draws = samplers[samplers["sampler"] == "(e)"], SCALES["paper"].chain_draws
+    largest = rhat[rhat["sampler"] == "(e)"].pivot(index="data", columns="iterations", values="largest")
+    findings = [
+        Finding(f"after a thousand iterations a weight of (e) has not converged: {name}", bool(value > CONVERGED))
+        for name, value in largest[1000].items()
+    ]
+    all_have = bool((largest[all_draws] < CONVERGED).all())
+    findings.append(Finding(f"after {all_draws:,} iterations all weights of (e) have converged", all_have))
     return _entry(
         "Figure 2",
         "R-hat of the slowest variable by iterations",
-        Share(int(last["iterations"].max()), SCALES["paper"].chain_draws, "iterations"),
+        Share(int(there["draws"].min()), all_draws, "iterations"),
         made_by(there),
-        [
-            Finding(
-                "after a thousand iterations the slowest weight of (e) has not converged",
-                bool((last["largest"] > CONVERGED).all()),
-            )
-        ],
+        findings,
         ["rhat"],
     )
 
