@@ -134,11 +134,12 @@ def test_a_model_is_inspected_once(monkeypatch):
 def test_a_model_whose_parts_cannot_be_separated_is_described_with_its_latent_vector():
     with classifier() as model:
         pm.Normal("child", model["f"].sum())
+        pm.Potential("cut", -pm.math.log1pexp(model["f"]))
     found = pmgp.describe(model)
     assert "child depend on" in found.refused
     assert list(found.latent_vectors) == ["f"]
     assert list(found.hyperparameters) == ["lengthscale", "child"]
-    assert found.likelihood == {"y": "BernoulliProbit"}
+    assert found.likelihood == {"y": "BernoulliProbit", "cut": "potential"}
 
 
 def test_named_latent_variables_are_f():

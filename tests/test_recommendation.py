@@ -37,7 +37,7 @@ def hierarchical(f) -> None:
     pm.Normal("y", middle, 0.2, observed=REALS)
 
 
-def summed(f) -> None:
+def hidden_terms(f) -> None:
     """A product of vectors is all that is known: the likelihood factorizes, its terms are hidden."""
     pm.Potential("y", -0.5 * pt.dot(f - REALS, f - REALS))
 
@@ -83,7 +83,7 @@ CASES = {
     "few hyper-parameters": (lambda: isotropic(probit), ["PseudoMarginal"]),
     "many hyper-parameters": (lambda: ard(probit), ["PseudoMarginal"]),
     "heavy tails": (lambda: isotropic(student), ["PseudoMarginal"]),
-    "unknown terms": (lambda: isotropic(summed), ["PseudoMarginal"]),
+    "unknown terms": (lambda: isotropic(hidden_terms), ["PseudoMarginal"]),
     "does not factorize": (lambda: isotropic(smooth), ["Ancillary", "EllipticalSlice"]),
     "does not factorize, many": (lambda: ard(smooth), ["Ancillary", "EllipticalSlice"]),
     "free variables depend on f": (lambda: isotropic(hierarchical), ["Ancillary", "EllipticalSlice"]),
@@ -139,7 +139,7 @@ def test_traits_are_those_of_the_likelihood():
     few = traits_of(isotropic(probit))
     assert (few.dimension, few.factorizes, few.sites_known, few.log_concave) == (2, True, True, True)
     assert not traits_of(isotropic(student)).log_concave
-    hidden = traits_of(isotropic(summed))
+    hidden = traits_of(isotropic(hidden_terms))
     assert hidden.factorizes
     assert not hidden.sites_known
     assert hidden.log_concave
@@ -150,7 +150,7 @@ def test_reason_and_alternatives_follow_the_likelihood():
     assert "importance_ess" not in plain.reason
     assert any('"laplace"' in alternative for alternative in plain.alternatives)
     assert "importance_ess" in pmgp.recommend(isotropic(student)).reason
-    assert not any('"laplace"' in alternative for alternative in pmgp.recommend(isotropic(summed)).alternatives)
+    assert not any('"laplace"' in alternative for alternative in pmgp.recommend(isotropic(hidden_terms)).alternatives)
 
 
 def test_the_code_makes_what_steps_makes():

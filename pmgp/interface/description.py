@@ -132,7 +132,9 @@ def _unstructured(model: pm.Model, latent: Any, refused: str) -> Description:
     with suppress(ValueError):
         latents = find_latents(model, latent)
     theta, missing = hyperparameters(model, latents), imputed(model, latents)
-    return _description(model, latents, theta, below(model, latents), missing, {}, refused)
+    potentials = [potential for potential in model.potentials if set(latents) & set(ancestors([potential]))]
+    observed = [*below(model, latents), *potentials]
+    return _description(model, latents, theta, observed, missing, {}, refused)
 
 
 def _description(

@@ -330,8 +330,13 @@ def test_a_spike_beside_the_mass_is_no_approximation(approximation):
 
 
 def test_a_prior_of_no_variance_is_approximated_by_itself():
-    theta = np.log([1e-170])
-    q = ExpectationPropagation().fit(spiked().prior(theta), spiked().likelihood(theta))
+    """With three processes: eigenvalues of matrices of NaN end in an error then, and not with two."""
+    with pm.Model() as model:
+        scale = pm.HalfNormal("scale")
+        f, g, h = (pm.MvNormal(name, np.zeros(4), scale**2 * UNIT) for name in "fgh")
+        pm.Normal("y", f + h, pm.math.exp(g - 1.0), observed=MEASURED)
+    parts, theta = take_apart(model, compile_kwargs=FAST), np.log([1e-170])
+    q = ExpectationPropagation().fit(parts.prior(theta), parts.likelihood(theta))
     assert q.log_evidence == pytest.approx(norm.logpdf(MEASURED, scale=np.exp(-1.0)).sum())
 
 

@@ -280,4 +280,4 @@ def test_terms_of_graphs_are_passed_too(likelihood):
 def test_a_product_that_hides_the_observations_is_refused():
     """Its graph is a function of draws of f as well, and what it gives are no terms."""
     with pytest.raises(ValueError, match="terms can be evaluated one by one"):
-        pmgp.PseudoMarginal(model=of_graph("sum"), approximation="laplace", estimator="sequential")
+        pmgp.PseudoMarginal(model=of_graph("product"), approximation="laplace", estimator="sequential")
