@@ -10,7 +10,7 @@ from pytensor.tensor.variable import TensorVariable
 
 
 def addends(total: TensorVariable) -> TensorVariable:
-    """Return an array whose sum is that of `total`: the terms of a sum, or `total` itself if it is none."""
+    """Return an array whose sum is that of `total`: the terms of sums of vectors, or `total` itself."""
     if total.ndim:
         return total
     found = _addends(total)
@@ -23,7 +23,8 @@ def _addends(total: TensorVariable) -> list[TensorVariable]:
         return [total]
     op, inputs = total.owner.op, total.owner.inputs
     if isinstance(op, Sum):
-        return [inputs[0]]
+        # A matrix may hold a term for each pair of latent values, which are too many to look at.
+        return [inputs[0]] if inputs[0].ndim == 1 else [total]
     if not isinstance(op, Elemwise):
         return [total]
     if isinstance(op.scalar_op, ps.Add):
