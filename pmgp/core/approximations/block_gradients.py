@@ -20,11 +20,7 @@ from pmgp.core.approximations.block_matching import BlockCavities, block_cavitie
 from pmgp.core.approximations.gradients import EvidenceGradient
 from pmgp.core.gaussians import BlockApproximation
 from pmgp.core.likelihoods.base import Likelihood
-from pmgp.core.likelihoods.blocks import BlockLikelihood
-from pmgp.core.numerics.block_matrices import flat
-
-# Step of the central differences of a curvature, in deviations of q.
-STEP = 1e-5
+from pmgp.core.likelihoods.blocks import BlockLikelihood, curvature_gradient
 
 
 def matched_block_gradient(q: BlockApproximation, likelihood: BlockLikelihood) -> EvidenceGradient:
@@ -46,18 +42,17 @@ def matched_block_gradient(q: BlockApproximation, likelihood: BlockLikelihood) -
         tilted = other.tilted_moments(cavity.mean, cavity.covariance, near)
         return np.nan if tilted is None else float(tilted.log_normalizer.sum())
 
-    alpha = q.linear - q.precision.product(q.mean)
-    return EvidenceGradient(q.covariance_bar(alpha)[0], alpha, along)
+    alpha = q.residual
+    return EvidenceGradient(q.covariance_bar(alpha)[0], q.prior.from_sites(alpha), along)
 
 
 def laplace_block_gradient(q: BlockApproximation, likelihood: BlockLikelihood) -> EvidenceGradient:
     """Return the gradient of Laplace's log-evidence at the mode."""
-    mode = q.mean
-    alpha = q.linear - q.precision.product(mode)
+    mode, alpha = q.mean, q.residual
     bar, marginals = q.covariance_bar(alpha)
     # Derivative of -log|I + K W|/2 in the mode, then in the gradient of the likelihood, which moves the mode.
-    by_mode = -0.5 * _curvature_gradient(likelihood, mode, marginals)
-    by_gradient = q.product(by_mode)
+    by_mode = -0.5 * curvature_gradient(likelihood, mode, marginals)
+    by_gradient = q.moved_at_sites(by_mode)
     by_shift = by_mode - q.precision.product(by_gradient)
 
     def along(other: Likelihood) -> float:
@@ -65,22 +60,4 @@ def laplace_block_gradient(q: BlockApproximation, likelihood: BlockLikelihood) -
         explicit = float(other.log_likelihood(mode)) - 0.5 * float(np.sum(marginals * curvature.blocks))
         return explicit + float(by_gradient @ slope)
 
-    return EvidenceGradient(q.shifted_bar(bar, by_shift, alpha), alpha + by_shift, along)
-
-
-def _curvature_gradient(likelihood: Any, f: np.ndarray, marginals: np.ndarray) -> np.ndarray:
-    """Return the gradient of sum_i <S_i, W_i(f)> in f, from central differences if the likelihood does not know it.
-
-    `marginals` (n, C, C): S. A site's block depends only on the site's own values, so all sites are moved at once.
-    """
-    if hasattr(likelihood, "curvature_gradient"):
-        return likelihood.curvature_gradient(f, marginals)
-    number, n = marginals.shape[1], len(marginals)
-    steps = STEP * np.sqrt(np.einsum("icc->ci", marginals))
-    found = np.empty((number, n))
-    for c in range(number):
-        shift = np.zeros((number, n))
-        shift[c] = steps[c]
-        above, below = (likelihood.derivatives(f + sign * flat(shift))[1].blocks for sign in (1.0, -1.0))
-        found[c] = np.einsum("icd,icd->i", marginals, above - below) / (2.0 * steps[c])
-    return flat(found)
+    return EvidenceGradient(q.shifted_bar(bar, by_shift, alpha), q.prior.from_sites(alpha + by_shift), along)

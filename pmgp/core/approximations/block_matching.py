@@ -8,7 +8,7 @@ and the linear parameters are chosen for it, so that q gets the tilted means in 
 
 from __future__ import annotations
 
-from typing import NamedTuple
+from typing import NamedTuple, cast
 
 import numpy as np
 
@@ -66,7 +66,7 @@ def match_block_moments(q: BlockApproximation, likelihood: BlockLikelihood, swee
 
     Returns the new q, with the log-evidence of the old one; None where K turns out to be indefinite.
     """
-    conditioned = BlockConditioning(q.prior)
+    conditioned = cast(BlockConditioning, q.prior.conditioning())
     current: BlockApproximation = q
     for _ in range(sweeps):
         try:
@@ -145,8 +145,8 @@ def _matched_softmax(
 def block_cavities(q: BlockApproximation, contrasts: np.ndarray) -> BlockCavities | None:
     """Return q without each site, in contrasts; None where a marginal of q is not definite or wider than the prior."""
     n, d = q.prior.sites, len(contrasts)
-    of_sites = q.marginals.reshape(n, -1), q.precision.blocks.reshape(n, -1), stacked(q.prior.variance, n)
-    known = vectors(contrasts, stacked(q.mean, n), stacked(q.linear, n), *of_sites)
+    of_sites = q.marginals.reshape(n, -1), q.precision.blocks.reshape(n, -1), stacked(q.prior.site_variance, n)
+    known = vectors(contrasts, stacked(q.site_mean, n), stacked(q.linear, n), *of_sites)
     mean, marginal_mean, linear = (np.empty((n, d)) for _ in range(3))
     rows = [np.empty((n, d * d)) for _ in range(4)]
     sound, log_site = np.empty(n), np.empty(n)

@@ -4,15 +4,15 @@ from __future__ import annotations
 
 from dataclasses import replace
 from math import isfinite
+from typing import cast
 
 import numpy as np
 
 from pmgp.core.approximations.block_matching import MatchedBlocks, matched_blocks
 from pmgp.core.gaussians import BlockApproximation, BlockConditioning
-from pmgp.core.gaussians.held import HeldCovariances
+from pmgp.core.gaussians.held import CoupledPrior
 from pmgp.core.likelihoods.blocks import BlockLikelihood
 from pmgp.core.numerics.block_matrices import ContrastBlocks, flat, stacked
-from pmgp.core.numerics.block_shrinkage import Shrinkage
 from pmgp.core.numerics.compiled.loading import compiled, vectors
 
 # Smallest fraction of the way to the matching sites that a sweep moves.
@@ -48,20 +48,20 @@ def propagated(
 
 
 def propagated_from_prior(
-    prior: HeldCovariances, likelihood: BlockLikelihood, tolerance: float, max_sweeps: int
+    prior: CoupledPrior, likelihood: BlockLikelihood, tolerance: float, max_sweeps: int
 ) -> BlockApproximation | None:
     """Sweep in short steps from the prior itself; see :func:`propagated`. Return None also if sites end sharp.
 
     Laplace's mode may be where no mass is: with a process for the noise's scale, at f = y with no noise at all.
     """
-    conditioned, n = BlockConditioning(prior), prior.sites
+    conditioned, n = cast(BlockConditioning, prior.conditioning()), prior.sites
     with np.errstate(all="ignore"):
-        precision = FAINT / stacked(prior.variance, n)
+        precision = FAINT / stacked(prior.site_variance, n)
         # A prior of hardly any variance leaves no room for a site.
         if not np.isfinite(precision).all():
             return None
         faint = np.einsum("ci,cd->icd", precision, np.eye(prior.vectors))
-        if not conditioned.on(np.zeros(prior.size), likelihood.site_form.nearest(faint)):
+        if not conditioned.on(np.zeros(precision.size), likelihood.site_form.nearest(faint)):
             return None
         start = conditioned.approximation(np.nan, 0)
         found = _swept(start, likelihood, tolerance, max_sweeps, np.inf, LARGEST_STEP)
@@ -76,7 +76,7 @@ def _swept(
     largest: float,
     longest: float,
 ) -> BlockApproximation | None:
-    current, conditioned = start, BlockConditioning(start.prior)
+    current, conditioned = start, cast(BlockConditioning, start.prior.conditioning())
     step, last = min(FIRST_STEP, longest), None
     for sweep in range(1, max_sweeps + 1):
         matched = matched_blocks(current, likelihood, SHARE if sweep > 1 else 1.0)
@@ -84,12 +84,13 @@ def _swept(
             return None
         required, spread = _required_change(current, matched)
         if last is not None:
-            step = min(_secant_step(step * last, last - required, current.shrinkage), longest)
+            step = min(_secant_step(step * last, last - required, current), longest)
         linear = current.linear + step * (matched.linear - current.linear)
         precision = current.precision.towards(matched.precision, step)
-        shift = current.shrinkage.product(required)
+        pulled = current.prior.from_sites(required)
+        shift = current.product(pulled)
         # Rounding of very large numbers may give any value, even one far below zero: that is not a small change.
-        if 0.5 * abs(float(required @ shift)) + 0.25 * abs(spread) < tolerance:
+        if 0.5 * abs(float(pulled @ shift)) + 0.25 * abs(spread) < tolerance:
             return replace(
                 current,
                 linear=current.linear + step * required,
@@ -107,12 +108,12 @@ def _swept(
     return None
 
 
-def _secant_step(moved: np.ndarray, reduced: np.ndarray, shrinkage: Shrinkage) -> float:
+def _secant_step(moved: np.ndarray, reduced: np.ndarray, q: BlockApproximation) -> float:
     """Return the length of the next step, given how much the last one reduced the change (Barzilai and Borwein 1988).
 
     The metric is q's covariance; see `propagation._secant_step` for one latent vector: (C n,) arrays.
     """
-    weighted = shrinkage.product(reduced)
+    weighted = q.moved_at_sites(reduced)
     square = float(reduced @ weighted)
     return float(np.clip(float(moved @ weighted) / square, SMALLEST_STEP, 1.0)) if square > 0.0 else 1.0
 
@@ -122,13 +123,13 @@ def _required_change(q: BlockApproximation, matched: MatchedBlocks) -> tuple[np.
     if isinstance(q.precision, ContrastBlocks) and isinstance(matched.precision, ContrastBlocks):
         n, scale = q.prior.sites, q.precision.scale
         required = np.empty(scale.shape)
-        of_q = q.marginals.reshape(n, -1), scale, stacked(q.mean, n), stacked(q.linear, n)
+        of_q = q.marginals.reshape(n, -1), scale, stacked(q.site_mean, n), stacked(q.linear, n)
         spread = compiled("cavities.required_change")(
             *vectors(*of_q, matched.precision.scale, stacked(matched.linear, n)), required
         )
         return flat(required), spread
     changed = q.marginals @ (matched.precision.blocks - q.precision.blocks)
-    required = matched.linear - q.linear - matched.precision.product(q.mean) + q.precision.product(q.mean)
+    required = matched.linear - q.linear - matched.precision.product(q.site_mean) + q.precision.product(q.site_mean)
     return required, float(np.einsum("icd,idc->", changed, changed))
 
 
@@ -137,10 +138,11 @@ def _divergence(old: BlockApproximation, new: BlockApproximation) -> float:
     spread = old.shrinkage.log_determinant - new.shrinkage.log_determinant
     if isinstance(old.precision, ContrastBlocks) and isinstance(new.precision, ContrastBlocks):
         n = old.prior.sites
-        of_old = old.precision.scale, stacked(old.mean, n), stacked(old.linear, n)
-        of_new = new.precision.scale, stacked(new.mean, n), stacked(new.linear, n)
+        of_old = old.precision.scale, stacked(old.site_mean, n), stacked(old.linear, n)
+        of_new = new.precision.scale, stacked(new.site_mean, n), stacked(new.linear, n)
         known = vectors(old.marginals.reshape(n, -1), *of_old, *of_new)
         return 0.5 * (spread + compiled("cavities.divergence")(*known))
     spread += float(np.einsum("icd,icd->", old.marginals, new.precision.blocks - old.precision.blocks))
-    linear = new.linear - old.linear - new.precision.product(old.mean) + old.precision.product(old.mean)
-    return 0.5 * (spread + float((new.mean - old.mean) @ linear))
+    before, after = old.site_mean, new.site_mean
+    linear = new.linear - old.linear - new.precision.product(before) + old.precision.product(before)
+    return 0.5 * (spread + float((after - before) @ linear))

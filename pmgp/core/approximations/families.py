@@ -53,7 +53,7 @@ def _propagated_blocks_from(
     prior: Any, likelihood: BlockLikelihood, start: np.ndarray, tolerance: float, max_sweeps: int
 ) -> Posterior | Failure:
     conditioned = prior.conditioning()
-    linear, parameters = np.split(start, [prior.size])
+    linear, parameters = np.split(start, [prior.vectors * prior.sites])
     if not conditioned.on(linear, likelihood.site_form.of(parameters, prior.sites)):
         return Failure.NOT_CONVERGED
     begun, largest = conditioned.approximation(np.nan, 0), POOR_START * prior.sites

@@ -8,13 +8,13 @@ from __future__ import annotations
 
 from dataclasses import dataclass
 from functools import cached_property
-from typing import Any, NamedTuple
+from typing import Any, NamedTuple, cast
 
 import numpy as np
 from scipy.special import expit
 
 from pmgp.core.gaussians import BlockApproximation
-from pmgp.core.gaussians.held import HeldCovariance
+from pmgp.core.gaussians.held import HeldCovariance, HeldCovariances
 from pmgp.core.numerics import linalg
 from pmgp.core.numerics.block_matrices import stacked
 
@@ -53,7 +53,7 @@ class IntegratedVector:
     @cached_property
     def prior(self) -> HeldCovariance:
         """The prior of the vector."""
-        return self.q.prior.parts[self.vector]
+        return cast(HeldCovariances, self.q.prior).parts[self.vector]
 
     @cached_property
     def block(self) -> slice:

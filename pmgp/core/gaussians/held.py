@@ -1,4 +1,4 @@
-"""Priors that hold their covariances as matrices: the part of them that conditioning on sites uses."""
+"""What conditioning on sites uses of priors with sites over several values, and of those with covariance matrices."""
 
 from __future__ import annotations
 
@@ -30,8 +30,34 @@ class HeldCovariance(Prior):
         """Lower Cholesky factor of K: (n, n)."""
 
 
-class HeldCovariances(Prior):
-    """N(f|m, K) of several independent latent vectors, with matrices for their covariances.
+class CoupledPrior(Prior):
+    """N(f|m, K) with n sites over C values each, which are g = E f: the n first values, then the n second ones."""
+
+    @property
+    @abstractmethod
+    def sites(self) -> int:
+        """Number n of sites."""
+
+    @property
+    @abstractmethod
+    def site_variance(self) -> np.ndarray:
+        """Variances of g: (C n,)."""
+
+    @abstractmethod
+    def at_sites(self, f: np.ndarray) -> np.ndarray:
+        """Return E f: (..., size) -> (..., C n)."""
+
+    @abstractmethod
+    def from_sites(self, b: np.ndarray) -> np.ndarray:
+        """Return E' b: (C n,) -> (size,)."""
+
+    @abstractmethod
+    def shrunk(self, precision: BlockMatrix) -> Shrinkage | None:
+        """Return (K^-1 + E'WE)^-1 for a `BlockMatrix` W; None if that is not possible."""
+
+
+class HeldCovariances(CoupledPrior):
+    """N(f|m, K) of several independent latent vectors, with matrices for their covariances; E is the identity.
 
     `parts`: priors of the vectors, of n values each.
     """
@@ -42,6 +68,19 @@ class HeldCovariances(Prior):
     def sites(self) -> int:
         """Number n of elements of each vector."""
         return self.parts[0].size
+
+    @property
+    def site_variance(self) -> np.ndarray:
+        """Prior variances: (C n,)."""
+        return self.variance
+
+    def at_sites(self, f: np.ndarray) -> np.ndarray:
+        """Return f: (..., C n)."""
+        return f
+
+    def from_sites(self, b: np.ndarray) -> np.ndarray:
+        """Return b: (C n,)."""
+        return b
 
     def shrunk(self, precision: BlockMatrix) -> Shrinkage | None:
         """Return (K^-1 + W)^-1 for a `BlockMatrix` W."""

@@ -38,7 +38,7 @@ class _Moves(NamedTuple):
 def block_evidence_left_out(q: BlockApproximation, terms: Terms, particles: np.ndarray) -> np.ndarray | None:
     """Return the logs of estimates of p(y_-j|theta) for each observation j: (J,).
 
-    `particles` (draws, C n): draws from q; `terms.where` has the site of each observation.
+    `particles` (draws, size): draws from q; `terms.where` has the site of each observation.
 
     Returns None where K turns out to be indefinite.
     """
@@ -57,7 +57,7 @@ def block_evidence_left_out(q: BlockApproximation, terms: Terms, particles: np.n
 def _moves(q: BlockApproximation, terms: Terms) -> _Moves:
     n, where, roots = q.prior.sites, terms.where, np.linalg.cholesky(q.marginals)
     share = _shares(q, terms, roots)
-    mean, linear = (stacked(x, n).T[where] for x in (q.mean, q.linear))
+    mean, linear = (stacked(x, n).T[where] for x in (q.site_mean, q.linear))
     roots = roots[where]
     site = share[:, None, None] * q.precision.blocks[where]
     # In units of q's deviations, which rounds less: I - L' W L, and the root of its inverse.
@@ -73,7 +73,8 @@ def _shares(q: BlockApproximation, terms: Terms, roots: np.ndarray) -> np.ndarra
     """Return the share of its site that each observation has, from the factors of q's marginals: (J,)."""
     steps = flat(roots.transpose(2, 1, 0))
     with np.errstate(all="ignore"):
-        middle, above, below = (terms.log_density(q.mean + by * steps) for by in (0.0, 1.0, -1.0))
+        of_sites = terms.of_sites or terms.log_density
+        middle, above, below = (of_sites(q.site_mean + by * steps) for by in (0.0, 1.0, -1.0))
         curvature = np.maximum(2.0 * middle - above - below, 0.0).sum(axis=0)
     total = np.bincount(terms.where, curvature)[terms.where]
     equal = 1.0 / np.bincount(terms.where)[terms.where]
@@ -84,15 +85,16 @@ def _shares(q: BlockApproximation, terms: Terms, roots: np.ndarray) -> np.ndarra
 def _moved(q: BlockApproximation, terms: Terms, particles: np.ndarray, moves: _Moves, here: np.ndarray) -> np.ndarray:
     """Return the estimates for some observations: (len(here),)."""
     n, sites = q.prior.sites, terms.where[here]
-    own = stacked(particles, n)[:, :, sites].transpose(2, 1, 0)
-    mean = stacked(q.mean, n).T[sites][:, :, None]
+    own = stacked(q.prior.at_sites(particles), n)[:, :, sites].transpose(2, 1, 0)
+    mean = stacked(q.site_mean, n).T[sites][:, :, None]
     standard = np.linalg.solve(moves.roots, own - mean)
     shifts = moves.means[:, :, None] + moves.left @ standard - own
     f = particles + np.einsum("jcp,jcx->jpx", _divided(moves.roots, shifts), _columns(q, sites))
     densities = terms.log_density(f.reshape(-1, q.size)).reshape(*f.shape[:2], -1)
     # Leave out the density of the observation itself, which may be minus infinity.
     densities[np.arange(len(here)), :, here] = 0.0
-    log_ratios = q.log_normalizer + densities.sum(axis=2) - f @ q.linear + 0.5 * q.precision.quadratic(f)
+    g = q.prior.at_sites(f)
+    log_ratios = q.log_normalizer + densities.sum(axis=2) - g @ q.linear + 0.5 * q.precision.quadratic(g)
     # N(f'_i|mu_i, V_i) / N(f'_i|c_j, S_j), which is q over q_-j.
     beside = np.linalg.solve(moves.roots, own + shifts - mean)
     exchanged = moves.log_ratios[:, None] + 0.5 * (np.square(standard) - np.square(beside)).sum(axis=1)
@@ -105,9 +107,9 @@ def _divided(roots: np.ndarray, x: np.ndarray) -> np.ndarray:
 
 
 def _columns(q: BlockApproximation, sites: np.ndarray) -> np.ndarray:
-    """Return the columns of q's covariance that belong to sites: (J, C, C n)."""
-    vectors = q.size // q.prior.sites
-    unit = np.zeros((q.size, len(sites) * vectors), order="F")
+    """Return the covariances of the values of sites and f under q: (J, C, size)."""
+    vectors = q.prior.vectors
+    unit = np.zeros((vectors * q.prior.sites, len(sites) * vectors), order="F")
     places = sites[:, None] + q.prior.sites * np.arange(vectors)
     unit[places.ravel(), np.arange(places.size)] = 1.0
-    return q.product(unit).T.reshape(len(sites), vectors, q.size)
+    return q.product(q.prior.from_sites(unit)).T.reshape(len(sites), vectors, q.size)

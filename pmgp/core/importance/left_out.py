@@ -34,10 +34,12 @@ class Terms(NamedTuple):
 
     - `log_density`: function from f, (draws, n), to log p(y_j|f), (draws, J)
     - `where` (J,) of int: the value of f that each depends on, or the site, with one value of each latent vector
+    - `of_sites`: the first function given the values of all sites, (draws, C n), if these are not f
     """
 
     log_density: Callable[[np.ndarray], np.ndarray]
     where: np.ndarray
+    of_sites: Callable[[np.ndarray], np.ndarray] | None = None
 
 
 class _Left(NamedTuple):

@@ -30,10 +30,13 @@ def contrasts_of(classes: int) -> np.ndarray:
 
 
 @cache
-def normal_nodes(dimension: int) -> tuple[np.ndarray, np.ndarray]:
-    """Return nodes and weights for expectations under a standard normal: (dimension, nodes) and (nodes,)."""
+def normal_nodes(dimension: int, order: int | None = None) -> tuple[np.ndarray, np.ndarray]:
+    """Return nodes and weights for expectations under a standard normal: (dimension, nodes) and (nodes,).
+
+    `order` replaces the number of Gauss-Hermite nodes for each of one or two dimensions.
+    """
     if dimension in ORDERS:
-        nodes, weights = normal_rule(ORDERS[dimension])
+        nodes, weights = normal_rule(order or ORDERS[dimension])
         grid = np.array(list(product(nodes, repeat=dimension))).T
         mass = np.array(list(product(weights, repeat=dimension))).prod(axis=1)
         # Nearly half of the nodes of a product of two rules are in the corners, which have almost no mass.
@@ -72,15 +75,12 @@ class PlacedNodes(NamedTuple):
     slope: np.ndarray
     scale: np.ndarray
 
-    @property
-    def points(self) -> np.ndarray:
-        """The nodes: (n, d, nodes)."""
-        nodes, _ = normal_nodes(self.center.shape[1])
+    def points(self, nodes: np.ndarray) -> np.ndarray:
+        """Return the places of nodes of a standard normal, (d, nodes): (n, d, nodes)."""
         return self.spread @ nodes + self.center[:, :, None]
 
-    def moments(self, log_density: np.ndarray) -> BlockMoments:
-        """Return the moments of the density times the normal, from log-densities (n, nodes)."""
-        nodes, mass = normal_nodes(self.center.shape[1])
+    def moments(self, log_density: np.ndarray, nodes: np.ndarray, mass: np.ndarray) -> BlockMoments:
+        """Return the moments of the density times the normal, from log-densities (n, nodes) and a rule."""
         standard = self.slope @ nodes + self.offset[:, :, None]
         logs = log_density - 0.5 * np.einsum("ndk,ndk->nk", standard, standard) + log_ratio(nodes, mass)
         weights, log_normalizer = normalized(logs)
@@ -122,17 +122,18 @@ def moments_by_nodes(
     mean: np.ndarray,
     covariance: np.ndarray,
     near: tuple[np.ndarray, np.ndarray],
+    order: int | None = None,
 ) -> BlockMoments:
     """Return the moments of the densities proportional to ``exp(log_density(g)) N(g|mean, covariance)``, site by site.
 
     `log_density`: from (n, d, nodes) to (n, nodes); `mean` (n, d); `covariance` (n, d, d); `near`: means and
-    covariances of normals close to the answer, about which the nodes are placed.
+    covariances of normals close to the answer, about which the nodes are placed; `order`: that of `normal_nodes`.
 
     Means and covariances are NaN, and the log normalizer minus infinity, where the density vanishes at all
     nodes.
     """
-    placed = placed_nodes(mean, covariance, near)
-    return placed.moments(log_density(placed.points))
+    placed, (nodes, mass) = placed_nodes(mean, covariance, near), normal_nodes(mean.shape[1], order)
+    return placed.moments(log_density(placed.points(nodes)), nodes, mass)
 
 
 def pairs(nodes: np.ndarray) -> np.ndarray:

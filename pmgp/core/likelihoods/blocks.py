@@ -2,12 +2,15 @@
 
 from __future__ import annotations
 
-from typing import NamedTuple, Protocol
+from typing import Any, NamedTuple, Protocol
 
 import numpy as np
 
 from pmgp.core.likelihoods.base import Likelihood
-from pmgp.core.numerics.block_matrices import BlockMatrix
+from pmgp.core.numerics.block_matrices import BlockMatrix, flat
+
+# Step of the central differences of a curvature, in deviations of q.
+STEP = 1e-5
 
 
 class BlockMoments(NamedTuple):
@@ -54,3 +57,21 @@ class BlockLikelihood(Likelihood, Protocol):
 
         `near` holds means and covariances of H f_i close to the answer.
         """
+
+
+def curvature_gradient(likelihood: Any, f: np.ndarray, marginals: np.ndarray) -> np.ndarray:
+    """Return the gradient of sum_i <S_i, W_i(f)> in f, from central differences if the likelihood does not know it.
+
+    `marginals` (n, C, C): S. A site's block depends only on the site's own values, so all sites are moved at once.
+    """
+    if hasattr(likelihood, "curvature_gradient"):
+        return likelihood.curvature_gradient(f, marginals)
+    number, n = marginals.shape[1], len(marginals)
+    steps = STEP * np.sqrt(np.einsum("icc->ci", marginals))
+    found = np.empty((number, n))
+    for c in range(number):
+        shift = np.zeros((number, n))
+        shift[c] = steps[c]
+        above, below = (likelihood.derivatives(f + sign * flat(shift))[1].blocks for sign in (1.0, -1.0))
+        found[c] = np.einsum("icd,icd->i", marginals, above - below) / (2.0 * steps[c])
+    return flat(found)

@@ -8,6 +8,7 @@ May import: core.numerics, core.likelihoods, core.gaussians, core.estimators.
 
 from pmgp.core.markov.base import Factor, Pattern
 from pmgp.core.markov.chain import ChainPattern
+from pmgp.core.markov.coupled import CoupledPosterior, CoupledPrecisionPrior
 from pmgp.core.markov.paths import PathSampling, SampledPaths
 from pmgp.core.markov.prior import PrecisionPosterior, PrecisionPrior
 from pmgp.core.markov.sparse import SparsePattern
@@ -16,6 +17,8 @@ from pmgp.core.markov.state_space import StatePattern, Times, log_density, sampl
 
 __all__ = [
     "ChainPattern",
+    "CoupledPosterior",
+    "CoupledPrecisionPrior",
     "Factor",
     "Line",
     "Part",

@@ -15,10 +15,10 @@ import numpy as np
 from pmgp.core.estimators.importance import check_draws, log_mean_exp, number_of_draws
 from pmgp.core.estimators.sequential import ResampledParticles, ancestors, effective_number
 from pmgp.core.likelihoods.base import Divisible, Likelihood
+from pmgp.core.markov.coupled import CoupledPosterior
 from pmgp.core.markov.prior import PrecisionPosterior
-from pmgp.core.markov.walks import Group, Walk
+from pmgp.core.markov.walks import Walk
 from pmgp.core.numerics.arrays import check_fraction, check_whole
-from pmgp.core.numerics.conditioning import log_sites
 
 
 @dataclass(frozen=True, eq=False)
@@ -33,7 +33,7 @@ class SampledPaths:
     log_weights: np.ndarray
     first: np.ndarray
     resamplings: int
-    approximation: PrecisionPosterior
+    approximation: PrecisionPosterior | CoupledPosterior
     walk: Walk
 
     @property
@@ -114,7 +114,7 @@ class PathSampling:
     def estimate(
         self,
         rng: np.random.Generator,
-        approximation: PrecisionPosterior,
+        approximation: PrecisionPosterior | CoupledPosterior,
         likelihood: Likelihood,
         draws: int | None = None,
     ) -> SampledPaths:
@@ -124,7 +124,7 @@ class PathSampling:
     def estimate_given(
         self,
         rng: np.random.Generator,
-        approximation: PrecisionPosterior,
+        approximation: PrecisionPosterior | CoupledPosterior,
         likelihood: Likelihood,
         retained: np.ndarray,
         draws: int | None = None,
@@ -141,7 +141,7 @@ class PathSampling:
     def _walked(
         self,
         rng: np.random.Generator,
-        q: PrecisionPosterior,
+        q: PrecisionPosterior | CoupledPosterior,
         likelihood: Likelihood,
         draws: int | None,
         kept: np.ndarray | None,
@@ -151,7 +151,8 @@ class PathSampling:
         walk = q.prior.pattern.walk(q.shrinkage.factor, number, self.width, kept)
         log_weights, first, log_evidence, resamplings = np.zeros(number), np.arange(number), q.log_normalizer, 0
         for group in walk.groups:
-            log_weights += _log_ratios(q, likelihood, group, walk.grow(rng, group))
+            ratios = q.log_ratios_of(likelihood, group.sites, walk.grow(rng, group))
+            log_weights += np.where(np.isnan(ratios), -np.inf, ratios)
             if group is not walk.groups[-1] and effective_number(log_weights) < self.threshold * number:
                 log_evidence += float(log_mean_exp(log_weights))
                 chosen = ancestors(rng, log_weights, kept is not None)
@@ -159,11 +160,3 @@ class PathSampling:
                 first, log_weights, resamplings = first[chosen], np.zeros(number), resamplings + 1
         log_evidence += float(log_mean_exp(log_weights))
         return SampledPaths(log_evidence, log_weights, first, resamplings, q, walk)
-
-
-def _log_ratios(q: PrecisionPosterior, likelihood: Likelihood, group: Group, deviations: np.ndarray) -> np.ndarray:
-    """Return the log of the likelihood over the sites for a group: (draws,)."""
-    assert isinstance(likelihood, Divisible)
-    where, f = group.sites, deviations + q.mean[group.sites]
-    ratios = likelihood.subset(where).log_likelihood(f) - log_sites(q.linear[where], q.precision[where], f)
-    return np.where(np.isnan(ratios), -np.inf, ratios)

@@ -8,11 +8,14 @@ from __future__ import annotations
 
 from dataclasses import dataclass
 from functools import cached_property
+from typing import Any
 
 import numpy as np
 
 from pmgp.core.gaussians.shrinking import Shrinkage, ShrinkingPrior, ShrunkConditioning, ShrunkPosterior
+from pmgp.core.likelihoods.base import Divisible, Likelihood
 from pmgp.core.markov.base import Factor, Pattern
+from pmgp.core.numerics.conditioning import log_sites
 
 # A site that pins f down has PENALTY times the precision of q's marginal. Each step then divides the remaining error by
 # about this factor, except for combinations of sites that q knows far better than the single sites.
@@ -189,6 +192,12 @@ class PrecisionPosterior(ShrunkPosterior):
     def sample_deviations(self, rng: np.random.Generator, size: int) -> np.ndarray:
         """Draw f - mean: (size, n)."""
         return self.prior.pattern.observe(self.shrinkage.factor.sample(rng, size))
+
+    def log_ratios_of(self, likelihood: Likelihood, sites: Any, deviations: np.ndarray) -> np.ndarray:
+        """Return the log of the likelihood over some of the sites, given their deviations from q's mean: (draws,)."""
+        assert isinstance(likelihood, Divisible)
+        f = deviations + self.mean[sites]
+        return likelihood.subset(sites).log_likelihood(f) - log_sites(self.linear[sites], self.precision[sites], f)
 
     def deviation_given(self, rng: np.random.Generator, f: np.ndarray) -> np.ndarray:
         """Draw x given f, less its mean under q: (n,) -> shape of x.

@@ -10,6 +10,7 @@ row and the column of that element are dense in Q.
 
 from __future__ import annotations
 
+from collections.abc import Sequence
 from dataclasses import dataclass
 from typing import Any
 
@@ -46,16 +47,18 @@ class SoftSumPattern(SparsePattern):
 
     The values of a precision are those of Q, and w at the end.
 
-    `precision`, `design`: pattern of Q, and A, as for `SparsePattern`; `direction` (m,): v.
+    `precision`, `design`, `coupled`: those of `SparsePattern`, for Q; `direction` (m,): v.
     """
 
-    def __init__(self, precision: Any, design: Any = None, *, direction: np.ndarray) -> None:
-        super().__init__(precision, design)
+    def __init__(
+        self, precision: Any, design: Any = None, coupled: Sequence[Any] = (), *, direction: np.ndarray
+    ) -> None:
+        super().__init__(precision, design, coupled)
         self.direction = direction
 
     def __reduce__(self) -> tuple[Any, tuple[Any, ...]]:
         """Pickle the arguments of the constructor."""
-        return _made_of, (self._given, self.design, self.direction)
+        return _made_of, (self._given, self.design, self.coupled, self.direction)
 
     def placed(self, upper: np.ndarray) -> np.ndarray:
         """Return the values, given those in the upper triangle of Q, by columns, with w at the end."""
@@ -94,8 +97,8 @@ class SoftSumPattern(SparsePattern):
         return np.append(super().counted(values[:-1]), values[-1])
 
 
-def _made_of(precision: Any, design: Any, direction: np.ndarray) -> SoftSumPattern:
-    return SoftSumPattern(precision, design, direction=direction)
+def _made_of(precision: Any, design: Any, coupled: Sequence[Any], direction: np.ndarray) -> SoftSumPattern:
+    return SoftSumPattern(precision, design, coupled, direction=direction)
 
 
 def soft_sum(singular: Any, weight: float) -> tuple[SoftSumPattern, np.ndarray]:

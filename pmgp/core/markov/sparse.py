@@ -6,8 +6,11 @@ for each Q proceed by blocks of columns.
 
 from __future__ import annotations
 
+import operator
+from collections.abc import Sequence
 from dataclasses import dataclass
-from functools import cached_property
+from functools import cached_property, reduce
+from itertools import combinations_with_replacement
 from typing import Any
 
 import numpy as np
@@ -94,11 +97,14 @@ class SparsePattern:
     - `precision` (m, m): an array that stores an element wherever Q may differ from zero; the values of the elements
       are ignored
     - `design` (n, m): A; by default the identity
+    - `coupled`: if each site is over C values, matrices (n, m) of which row i gives one of the values of site i; by
+      default a site is over one element of A x. The sites' precisions are then the elements of their blocks: those of
+      the first row of the upper triangle for all sites, and so on, with those off the diagonal counted twice
 
     Raises ValueError if the precision is not square, or the design has another number of columns.
     """
 
-    def __init__(self, precision: Any, design: Any = None) -> None:
+    def __init__(self, precision: Any, design: Any = None, coupled: Sequence[Any] = ()) -> None:
         number = precision.shape[0]
         design = sparse.eye_array(number) if design is None else design
         if precision.shape != (number, number) or design.shape[1] != number:
@@ -107,8 +113,10 @@ class SparsePattern:
                 f"{precision.shape} and {design.shape}"
             )
         self.design = sparse.csr_array(design, dtype=np.float64)
+        self.coupled = tuple(sparse.csr_array(one, dtype=np.float64) for one in coupled)
         self._given = upper_triangle(precision)
-        products = abs(self.design).T @ abs(self.design)
+        joined = _union(self.coupled or (self.design,))
+        products = joined.T @ joined
         everywhere = _ones(self._given) + _ones(upper_triangle(products)) + sparse.eye_array(number)
         self._upper = sparse.csc_array(sparse.triu(everywhere, format="csc"))
         self._upper.sort_indices()
@@ -121,7 +129,7 @@ class SparsePattern:
 
     def __reduce__(self) -> tuple[Any, tuple[Any, ...]]:
         """Pickle only the constructor's arguments."""
-        return SparsePattern, (self._given, self.design)
+        return SparsePattern, (self._given, self.design, self.coupled)
 
     @property
     def shape(self) -> tuple[int]:
@@ -189,7 +197,10 @@ class SparsePattern:
 
         For value k, in row a and column b of the precision, and site i, the coefficient is A_ia A_ib.
         """
-        return _products(self.design, self._upper)
+        if not self.coupled:
+            return _products(self.design, self.design, self._upper)
+        pairs = combinations_with_replacement(self.coupled, 2)
+        return sparse.hstack([_products(*pair, self._upper) for pair in pairs], format="csr")
 
     def values(self, precision: Any) -> np.ndarray:
         """Return the values of a precision that stores the same elements as the one that was given first.
@@ -260,6 +271,39 @@ class SparsePattern:
         """Return the values of Q + A' W A."""
         return values + self._by_site @ precision
 
+    def with_blocks(self, values: np.ndarray, blocks: np.ndarray) -> np.ndarray:
+        """Return the values of Q + E'WE, for sites over C values each, with precisions W: (n, C, C)."""
+        counted = [
+            blocks[:, c, d] * (1.0 if c == d else 2.0)
+            for c, d in combinations_with_replacement(range(len(self.coupled)), 2)
+        ]
+        return self.with_sites(values, np.concatenate(counted))
+
+    def site_blocks(self, covariances: np.ndarray) -> np.ndarray:
+        """Return the covariances of the C values of each site, given the elements of Q^-1 on the pattern: (n, C, C)."""
+        number = len(self.coupled)
+        found = self.site_variances(covariances).reshape(-1, self.coupled[0].shape[0])
+        out = np.empty((found.shape[1], number, number))
+        for (c, d), one in zip(combinations_with_replacement(range(number), 2), found, strict=True):
+            out[:, c, d] = out[:, d, c] = one
+        return out
+
+    def at_sites(self, x: np.ndarray) -> np.ndarray:
+        """Return the values of the sites, all first ones, then all second ones, and so on: (..., m) -> (..., C n)."""
+        return (self._joined @ x.reshape(-1, self.shape[0]).T).T.reshape(*x.shape[:-1], -1)
+
+    def from_sites(self, b: np.ndarray) -> np.ndarray:
+        """Return E' b: (C n,) -> (m,)."""
+        return self._joined.T @ b
+
+    @cached_property
+    def _joined(self) -> Any:
+        return sparse.vstack(self.coupled, format="csr")
+
+    def variances(self, covariances: np.ndarray) -> np.ndarray:
+        """Return the variances of x, given the elements of Q^-1 on the pattern: (m,)."""
+        return covariances[: len(self._on_diagonal)][self._on_diagonal]
+
     def observe(self, x: np.ndarray) -> np.ndarray:
         """Return A x: (..., m) -> (..., n)."""
         return (self.design @ x.reshape(-1, self.shape[0]).T).T.reshape(*x.shape[:-1], self.sites)
@@ -306,17 +350,25 @@ class SparsePattern:
     def groups(self, width: int) -> list[Group]:
         """Return groups of at most `width` elements, the last elements in the order of elimination first."""
         if width not in self._groups:
-            ordered = sparse.csr_array(sparse.csc_array(self.design)[:, self.order])
-            ready = np.minimum.reduceat(ordered.indices, ordered.indptr[:-1])
+            ordered = [sparse.csr_array(sparse.csc_array(one)[:, self.order]) for one in self.coupled or [self.design]]
+            joined = _union(ordered)
+            # A site that depends on no element can be passed at once.
+            ready, some = np.full(joined.shape[0], self.shape[0] - 1), np.diff(joined.indptr) > 0
+            ready[some] = np.minimum.reduceat(joined.indices, joined.indptr[:-1][some])
             sites = np.argsort(ready, kind="stable")
             ends = np.arange(self.shape[0], 0, -width)
             begins = np.maximum(ends - width, 0)
             parts = [sites[slice(*np.searchsorted(ready[sites], [a, b]))] for a, b in zip(begins, ends, strict=True)]
             self._groups[width] = [
-                Group(int(begin), int(end), part, ordered[part][:, int(begin) :])
+                Group(int(begin), int(end), part, sparse.vstack([one[part][:, int(begin) :] for one in ordered]))
                 for begin, end, part in zip(begins, ends, parts, strict=True)
             ]
         return self._groups[width]
+
+
+def _union(matrices: Sequence[Any]) -> Any:
+    """Return a matrix that stores an element wherever one of the matrices does, in compressed rows."""
+    return sparse.csr_array(reduce(operator.add, map(abs, matrices)))
 
 
 def upper_triangle(matrix: Any) -> Any:
@@ -341,16 +393,19 @@ def _at_pattern(upper: Any, part: Any) -> np.ndarray:
     return np.searchsorted(_keys(upper), _keys(part))
 
 
-def _products(design: Any, upper: Any) -> Any:
-    """Return A_ia A_ib for each site i and each element (a, b) of the upper triangle: (nnz, n), sparse."""
-    number, keys = upper.shape[0], _keys(upper)
-    found: list[tuple[np.ndarray, np.ndarray, np.ndarray]] = []
-    for site in range(design.shape[0]):
-        part = slice(design.indptr[site], design.indptr[site + 1])
-        a, weights = design.indices[part], design.data[part]
-        i, j = np.triu_indices(len(a))
-        low, high = np.minimum(a[i], a[j]), np.maximum(a[i], a[j])
-        positions = np.searchsorted(keys, high.astype(np.int64) * number + low)
-        found.append((positions, np.full(len(positions), site), weights[i] * weights[j]))
-    positions, sites, products = (np.concatenate(each) for each in zip(*found, strict=True))
-    return sparse.csr_array((products, (positions, sites)), shape=(len(upper.indices), design.shape[0]))
+def _products(left: Any, right: Any, upper: Any) -> Any:
+    """Return the symmetric part of A_ia B_ib for each site i and each element (a, b) of the upper triangle.
+
+    The result is sparse: (nnz, n).
+    """
+    number, sites = upper.shape[0], left.shape[0]
+    lengths = np.diff(right.indptr).astype(np.int64)
+    counts = np.diff(left.indptr) * lengths
+    site = np.repeat(np.arange(sites), counts)
+    # All pairs of an element of A's row and one of B's row.
+    within = np.arange(len(site)) - np.repeat(np.cumsum(counts) - counts, counts)
+    i, j = left.indptr[site] + within // lengths[site], right.indptr[site] + within % lengths[site]
+    a, b = left.indices[i].astype(np.int64), right.indices[j].astype(np.int64)
+    positions = np.searchsorted(_keys(upper), np.maximum(a, b) * number + np.minimum(a, b))
+    products = left.data[i] * right.data[j] * np.where(a == b, 1.0, 0.5)
+    return sparse.csr_array((products, (positions, site)), shape=(len(upper.indices), sites))

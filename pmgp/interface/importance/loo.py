@@ -36,6 +36,7 @@ from pmgp.interface.importance.estimates import Estimates
 from pmgp.interface.importance.theta_draws import latent_draws, some_draws, theta_draws
 from pmgp.interface.importance.trust import FEWEST
 from pmgp.interface.model.context import current_model
+from pmgp.interface.model.coupled_predictors import CoupledPredictors
 from pmgp.interface.model.latent_gaussian import LatentGaussianModel, ModelError
 from pmgp.interface.model.latent_variable import below, find_latents
 from pmgp.interface.model.missing import hyperparameters
@@ -249,8 +250,13 @@ def _terms(parts: LatentGaussianModel, likelihood: Any, theta: np.ndarray) -> Te
         of_predictors = (likelihood.inner if isinstance(likelihood, SharingLikelihood) else likelihood).log_density
     else:
         of_predictors, where = partial(parts.terms.flat, theta=theta), where[parts.terms.index]
-    at: Any = parts.latent_vector.predictors.of
-    return Terms(lambda f: of_predictors(np.ascontiguousarray(at(f))), where)
+    predictors: Any = parts.latent_vector.predictors
+
+    def after(at: Any) -> Any:
+        return lambda values: of_predictors(np.ascontiguousarray(at(values)))
+
+    coupled = isinstance(predictors, CoupledPredictors)
+    return Terms(after(predictors.of), where, after(predictors.of_sites) if coupled else None)
 
 
 def _observed(parts: LatentGaussianModel, f: np.ndarray) -> np.ndarray:

@@ -189,6 +189,14 @@ class PyTensorBlockLikelihood(_FromGraph):
         return moments_by_nodes(log_density, mean, covariance, near or (mean, covariance))
 
 
+class DivisibleBlockLikelihood(PyTensorBlockLikelihood):
+    """A likelihood of separate terms of several values each, which can be computed for some observations alone."""
+
+    def subset(self, sites: Any) -> PartialLikelihood:
+        """Return the terms of some observations, given by their indices."""
+        return PartialLikelihood(self.functions.terms, self.theta, sites)
+
+
 @dataclass
 class LikelihoodFunctions:
     """The terms of log p(y|f, theta), and its derivatives as functions of (f, theta) that return lists of (n,) arrays.

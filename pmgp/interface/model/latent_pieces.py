@@ -14,7 +14,8 @@ import pymc as pm
 from pytensor.tensor.variable import TensorVariable
 from scipy import sparse
 
-from pmgp.core.likelihoods.shared_sites import SharedSites
+from pmgp.interface.model.coupled_predictors import CoupledPredictors, UnmatchedError, coupled_predictors
+from pmgp.interface.model.distinct_rows import distinct_rows
 from pmgp.interface.model.effects import is_standard
 from pmgp.interface.model.images import image_of
 from pmgp.interface.model.latent_variable import ModelError
@@ -34,21 +35,22 @@ class PredictorValues:
     def __init__(self, latent: LatentPieces) -> None:
         self.vector, self.write, self._latent = latent.vector, latent.write, latent
 
-    def ravel(self, point: dict[str, np.ndarray]) -> np.ndarray:
-        """Return A x at a point of the model: (N,)."""
-        return self.of(self._latent.ravel(point))
-
     def of(self, f: np.ndarray) -> np.ndarray:
         """Return A x given f: (..., n) -> (..., N)."""
         return self._latent.shared.predictors(f)
+
+    def variances(self, variance: np.ndarray) -> np.ndarray:
+        """Return the variances of A x, from those of f: (N,)."""
+        return self._latent.shared.predictors(variance)
 
 
 class LatentPieces:
     """The latent variables of a model whose likelihood is a function of linear predictors of them.
 
     It takes the place of a `LatentVector`. With x the m elements of all pieces, f is D x, where the `design` D is the
-    identity with the sums below it; `shared` has the element of f that each predictor is. x has the images of the
-    variables in `maps`.
+    identity with the sums below it; `shared` has the element of f that each predictor is. If observations have several
+    predictors, f is x, and `coupled` has the predictors; `unmatched` says whether those of an observation could not be
+    found. x has the images of the variables in `maps`.
     """
 
     number = 1
@@ -68,13 +70,27 @@ class LatentPieces:
         self._sizes = [int(np.prod(shape)) for shape in self.shapes.values()]
         self._theta = theta
         self.maps: dict[str, ThetaMap] = {}
+        self.predictors: PredictorValues | CoupledPredictors
+        self.unmatched = False
         self.leaves = [self._leaf(model, rv, point, terms) for rv in variables]
-        found = predictors(terms, [leaf.node for leaf in self.leaves], theta.values)
-        self.predictor = LinearPredictor(found, self.leaves, theta)
+        self.predictor, self.coupled = self._found(terms)
         self.vector, self.write = self.predictor.vector, self.predictor.write
-        self.predictors = PredictorValues(self)
+        self.predictors = PredictorValues(self) if self.coupled is None else self.coupled
         self._rows: Any = None
         self.refresh_data()
+
+    def _found(self, terms: list[TensorVariable]) -> tuple[LinearPredictor, CoupledPredictors | None]:
+        """Return the predictors, and their places if observations have several."""
+        nodes, tried = [leaf.node for leaf in self.leaves], []
+        for apart in (False, True):
+            found = predictors(terms, nodes, self._theta.values, apart)
+            tried.append(LinearPredictor(found, self.leaves, self._theta))
+            try:
+                return tried[-1], coupled_predictors(tried[-1], terms, tried[-1].design())
+            except UnmatchedError:
+                continue
+        self.unmatched = True
+        return tried[0], None
 
     def _leaf(
         self, model: pm.Model, rv: TensorVariable, point: dict[str, np.ndarray], terms: list[TensorVariable]
@@ -101,7 +117,11 @@ class LatentPieces:
         rows = self.predictor.design()
         if self._rows is None or not _equal(rows, self._rows):
             self._rows = rows
-            self.design, self.shared = distinct_rows(rows)
+            if self.coupled is None:
+                self.design, self.shared = distinct_rows(rows)
+            else:
+                self.coupled.refresh(rows)
+                self.design, self.shared = sparse.eye_array(rows.shape[1], format="csr"), self.coupled.shared
 
     @property
     def rows(self) -> Any:
@@ -117,6 +137,13 @@ class LatentPieces:
     def names(self) -> list[str]:
         """The names of the value variables, which are those of the variables."""
         return list(self.shapes)
+
+    @property
+    def alone(self) -> list[np.ndarray]:
+        """The places in f on which the predictors depend, for each of several predictors of an observation."""
+        if self.coupled is None:
+            return [np.arange(self.design.shape[0])]
+        return [np.unique(rows.indices) for rows in self.coupled.rows]
 
     def in_words(self) -> str:
         """Return a sentence about the variables that are integrated out."""
@@ -168,51 +195,17 @@ class LatentPieces:
             return
         raise ModelError(
             f"the likelihood does not factorize over linear predictors of {self.name}: some of its terms depend on "
-            f"several values of them. {self.predictor.in_words()} Each observation must depend on one sum of latent "
-            "values times data. Hyper-parameters may multiply an effect once and before an index, as in tau * u, "
+            f"several values of them. {self.predictor.in_words()} Each observation must depend on one value of each "
+            "predictor, which is a sum of latent values times data. If an observation has several predictors, such as "
+            "a mean and the log of a scale, each must be an array with an element for each observation, as in "
+            "exp(b + u[group]). Hyper-parameters may multiply an effect once and before an index, as in tau * u, "
             "(sigma[kind] * u)[group] and (chol @ u)[0, group], or they belong in its prior, "
-            "pm.Normal('u', 0, tau, shape=G). If a mean and the log of a scale share an effect, take constants out of "
-            "the exponential: exp(g) * exp(0.5 * u[group]) for exp(g + 0.5 * u[group]). If observations have several "
-            "predictors, such as a mean and a scale, name the variables of one of them, latent=[...]: the others are "
-            "then hyper-parameters, which suits a few groups. PyMC's NUTS samples the model as it is"
+            "pm.Normal('u', 0, tau, shape=G). PyMC's NUTS samples the model as it is"
         )
 
     def __getstate__(self) -> dict[str, Any]:
         """Replace the variables, which cannot be pickled, with their value variables, which have the same names."""
         return self.__dict__ | {"variables": self.values, "leaves": []}
-
-
-def distinct_rows(rows: Any) -> tuple[Any, SharedSites]:
-    """Return the identity with each further distinct row of a matrix below it, and the place of each row in the result.
-
-    The matrix (N, m) is in canonical format: sorted, without duplicates.
-    """
-    counts, size = np.diff(rows.indptr), rows.shape[1]
-    where = np.full(rows.shape[0], -1)
-    unit = np.flatnonzero(counts == 1)
-    unit = unit[rows.data[rows.indptr[unit]] == 1.0]
-    where[unit] = rows.indices[rows.indptr[unit]]
-    others = np.flatnonzero((where < 0) & (counts > 0))
-    first, found = _distinct(rows, others, counts[others].max(initial=1))
-    where[others] = size + found
-    below = rows[others[first]]
-    where[counts == 0] = size + len(first)
-    design = sparse.csr_array(sparse.vstack([sparse.eye_array(size, format="csr"), below], format="csr"))
-    return design, SharedSites(where, int(design.shape[0]))
-
-
-def _distinct(rows: Any, chosen: np.ndarray, widest: int) -> tuple[np.ndarray, np.ndarray]:
-    """Return the first of the chosen rows of each kind, and the number of the kind of each chosen row."""
-    starts, ends = rows.indptr[chosen][:, None], rows.indptr[chosen + 1][:, None]
-    places = starts + np.arange(widest)
-    inside = places < ends
-    places = np.where(inside, places, 0)
-    keys = np.hstack([np.where(inside, rows.indices[places], -1), np.where(inside, rows.data[places], 0.0)])
-    _, first, found = np.unique(keys, axis=0, return_index=True, return_inverse=True)
-    order = np.argsort(first)
-    rank = np.empty_like(order)
-    rank[order] = np.arange(len(order))
-    return first[order], rank[found.ravel()]
 
 
 def _equal(one: Any, other: Any) -> bool:

@@ -93,6 +93,11 @@ class LatentVector:
         """Return the vector of which the likelihood's terms are functions, given f."""
         return f
 
+    @property
+    def alone(self) -> list[np.ndarray]:
+        """The places in f of each latent vector."""
+        return np.split(np.arange(sum(self._sizes)), self.number)
+
     def in_words(self) -> str | None:
         """Return None: f needs no explanation."""
         return None

@@ -76,19 +76,24 @@ class LikelihoodTerms:
         return values if self._places is None else self._places.dot(values.T).T
 
     def part(self, rows: np.ndarray, theta: np.ndarray, sites: Any) -> np.ndarray:
-        """Return log p(y|f, theta) for some latent values, (draws, s) to (draws, s), after :meth:`find_divisible`."""
+        """Return log p(y|f, theta) for some sites, (draws, number s) to (draws, s), after :meth:`find_divisible`."""
         if self.divisible:
-            parts = self._evaluate.at_elements(sites, len(self._anywhere), rows, theta)  # type: ignore[attr-defined]
+            n = len(self._anywhere) // self._number
+            parts = self._evaluate.at_elements(sites, n, rows, theta)  # type: ignore[attr-defined]
             return parts[0] if len(parts) == 1 else np.sum(parts, axis=0)
         whole = np.tile(self._anywhere, (len(rows), 1))
-        whole[:, sites] = rows
+        whole[:, self._columns(sites)] = rows
         return self.sites(whole, theta)[:, sites]
+
+    def _columns(self, sites: Any) -> np.ndarray:
+        """Return the places of the values of sites in rows of all: (number s,)."""
+        return np.arange(self._anywhere.size).reshape(self._number, -1)[:, sites].ravel()
 
     def find_divisible(self, probes: list[tuple[np.ndarray, np.ndarray, np.ndarray]]) -> None:
         """Find out whether the terms of some latent values can be computed without the others: `divisible`."""
         self._anywhere, self.divisible = probes[0][1], False
         if self.separate and isinstance(self._evaluate, NumpyFunction):
-            n = self._anywhere.size
+            n = self._anywhere.size // self._number
             self.divisible = all(
                 self._same_in_part(f, theta, sites)
                 for theta, f, _ in probes
@@ -98,8 +103,9 @@ class LikelihoodTerms:
     def _same_in_part(self, f: np.ndarray, theta: np.ndarray, sites: slice) -> bool:
         rows = np.stack([f, f + 0.1])
         expected = self.sites(rows, theta)[:, sites]
+        own, n = np.ascontiguousarray(rows[:, self._columns(sites)]), f.size // self._number
         try:
-            parts = self._evaluate.at_elements(sites, f.size, np.ascontiguousarray(rows[:, sites]), theta)  # type: ignore[attr-defined]
+            parts = self._evaluate.at_elements(sites, n, own, theta)  # type: ignore[attr-defined]
         except (ValueError, IndexError):
             return False
         same_shape = all(part.shape == expected.shape for part in parts)

@@ -34,20 +34,21 @@ class Linear(NamedTuple):
 
 
 def predictors(
-    terms: list[TensorVariable], values: list[TensorVariable], theta: list[TensorVariable]
+    terms: list[TensorVariable], values: list[TensorVariable], theta: list[TensorVariable], apart: bool = False
 ) -> dict[TensorVariable, Linear]:
     """Return the last nodes that are linear in values, with coefficients that are data times scales of whole pieces.
 
     A predictor ends at a node that enters a nonlinear function; other nodes computed from it are functions of it. It
     has no more axes than the terms: what an ordinal likelihood subtracts from its cutpoints is the predictor. If a
-    piece has different scales in two predictors, predictors end before the scales.
+    piece has different scales in two predictors, predictors end before the scales. With `apart`, a predictor that is
+    computed from another one, as u[group] is from u, stays beside it.
     """
     axes = max((term.type.ndim for term in terms), default=0)
     found = _search(terms, values, theta, scaled=True)
-    kept = _distinct(found, values, axes)
+    kept = _distinct(found, values, axes, apart)
     for value in values:
         if len({one.factors[value] for one in kept.values() if value in one.factors}) > 1:
-            return _distinct(_search(terms, values, theta, scaled=False), values, axes)
+            return _distinct(_search(terms, values, theta, scaled=False), values, axes, apart)
     return kept
 
 
@@ -95,11 +96,13 @@ def _search(
     return _Search(linear, ends, varies)
 
 
-def _distinct(found: _Search, values: list[TensorVariable], axes: int) -> dict[TensorVariable, Linear]:
+def _distinct(
+    found: _Search, values: list[TensorVariable], axes: int, apart: bool = False
+) -> dict[TensorVariable, Linear]:
     """Return the last linear nodes, before signs, scales, and constants that have more axes than the terms."""
     fewer = [_before_table(one, found.linear, axes) for one in found.ends]
     ends = dict.fromkeys(_before_scaling(one, found.linear, found.varies) for one in fewer)
-    return _kept(ends, found, values)
+    return {node: found.linear[node] for node in ends} if apart else _kept(ends, found, values)
 
 
 def _kept(
@@ -238,6 +241,13 @@ def _multiply(factors: list[TensorVariable]) -> TensorVariable:
     return pt.mul(*factors) if len(factors) > 1 else factors[0]
 
 
+def _scalar(variable: TensorVariable) -> TensorVariable:
+    """Return a variable of one element without axes: the same one wherever it was given axes."""
+    while variable.owner is not None and isinstance(variable.owner.op, DimShuffle):
+        [variable] = variable.owner.inputs
+    return variable.dimshuffle() if variable.ndim else variable
+
+
 class _Product(NamedTuple):
     """Factors of a product: scalars of theta, and others, which are data or a linear node."""
 
@@ -250,7 +260,7 @@ def _product(variable: TensorVariable, own: list[Variable], varies: set[Variable
     if variable in own or variable not in varies:
         return _Product([], [variable])
     if all(variable.type.broadcastable):
-        return _Product([variable.dimshuffle()], [])
+        return _Product([_scalar(variable)], [])
     return None if variable.owner is None else _multiplied(variable.owner, own, varies)
 
 
@@ -286,12 +296,7 @@ def theta_scales(
 
 def is_made_of(node: TensorVariable, others: Iterable[TensorVariable], values: list[TensorVariable]) -> bool:
     """Return whether a node depends on the values only through other nodes."""
-    stops = set(others)
-
-    def inputs(variable: Variable) -> list[Variable]:
-        return [] if variable in stops or variable.owner is None else inputs_read(variable.owner)
-
-    return not set(values) & (set(walk([node], inputs)) - stops)
+    return not set(values) & (values_read([node], others) - set(others))
 
 
 def is_linear(node: Apply, own: list[Variable], varies: set[Variable]) -> bool:
@@ -309,9 +314,14 @@ def is_linear(node: Apply, own: list[Variable], varies: set[Variable]) -> bool:
     return all(weights in read and not read & (varies | set(fresh.values())) for read in found)
 
 
-def values_read(graphs: list[TensorVariable]) -> set[Variable]:
-    """All variables that graphs depend on by their values, and not by their shapes alone."""
-    return set(walk(graphs, lambda variable: [] if variable.owner is None else inputs_read(variable.owner)))
+def values_read(graphs: list[TensorVariable], stops: Iterable[TensorVariable] = ()) -> set[Variable]:
+    """All variables that graphs depend on by their values, not by their shapes alone or through those to stop at."""
+    ends = set(stops)
+
+    def inputs(variable: Variable) -> list[Variable]:
+        return [] if variable in ends or variable.owner is None else inputs_read(variable.owner)
+
+    return set(walk(graphs, inputs))
 
 
 def inputs_read(node: Apply) -> list[Variable]:

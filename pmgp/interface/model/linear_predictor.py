@@ -5,7 +5,8 @@ The likelihood is a function of A x and theta. Evaluations of the derivative of 
 
 from __future__ import annotations
 
-from collections.abc import Callable
+from collections.abc import Callable, Sequence
+from itertools import pairwise
 from typing import Any, NamedTuple
 
 import numpy as np
@@ -66,20 +67,41 @@ class LinearPredictor:
     def _zeros(self) -> list[np.ndarray]:
         return [np.zeros_like(value) for value in self._point]
 
-    def write(self, graphs: list[TensorVariable]) -> list[TensorVariable]:
-        """Return graphs of the latent values as graphs of `vector`, A x."""
-        replace, start = {}, 0
-        alone = len(self._nodes) == 1
-        for node, rest, shape in zip(self._nodes, self._rest, self.shapes, strict=True):
-            size = int(np.prod(shape))
-            part = self.vector if alone else self.vector[start : start + size]
-            if len(shape) != 1:
+    def write(
+        self, graphs: list[TensorVariable], arrays: Sequence[TensorVariable] | None = None
+    ) -> list[TensorVariable]:
+        """Return graphs of the latent values as graphs of `vector`, A x, or of an array for each predictor."""
+        replace = {}
+        for node, rest, shape, part in zip(self._nodes, self._rest, self.shapes, arrays or self._slices(), strict=True):
+            if part.ndim != len(shape) or len(shape) > 2:
                 part = part.reshape((-1, *shape[1:]) if shape else ())
             single = [axis for axis, length in enumerate(node.type.shape) if length == 1]
             part = pt.specify_broadcastable(part, *single) if single else part
             replace[node] = (part + rest).astype(node.dtype)
-            start += size
         return clone_replace(graphs, replace, rebuild_strict=False)
+
+    def _slices(self) -> list[TensorVariable]:
+        """Return the part of `vector` for each predictor's array."""
+        if len(self._nodes) == 1:
+            return [self.vector]
+        ends = np.cumsum([0, *(int(np.prod(shape)) for shape in self.shapes)])
+        return [self.vector[start:end] for start, end in pairwise(ends)]
+
+    def arrays_in(self, term: TensorVariable) -> set[int]:
+        """Return the numbers of the predictors' arrays that occur in a term, not within another one."""
+        read = values_read([term], stops=self._nodes)
+        return {number for number, node in enumerate(self._nodes) if node in read}
+
+    def together(self, terms: list[TensorVariable]) -> list[list[int]]:
+        """Return which predictors occur in the same terms: lists of their numbers, which have none in common."""
+        found: list[list[int]] = [[number] for number in range(len(self._nodes))]
+        for term in terms:
+            read = self.arrays_in(term)
+            joined = [each for each in found if read.intersection(each)]
+            if len(joined) > 1:
+                apart = [each for each in found if each not in joined]
+                found = [*apart, sorted(number for each in joined for number in each)]
+        return found
 
     def in_words(self) -> str:
         """Return a sentence that names the variables in each predictor."""

@@ -23,12 +23,12 @@ MOST = 2000
 def several_maxima(parts: Any) -> str | None:
     """Return which observation has a likelihood with several maxima in f at the initial theta, with advice, or None.
 
-    `parts` is a model that has been taken apart. With several latent vectors each is moved by itself.
+    `parts` is a model that has been taken apart. Each of several latent vectors or predictors is moved by itself.
     """
     if parts.terms is None:
         return None
     mean, variance = parts.initial_moments
-    for vector in np.split(np.arange(mean.size), parts.latent_vector.number):
+    for vector in parts.latent_vector.alone:
         deviation = np.zeros_like(mean)
         deviation[vector] = np.sqrt(np.maximum(variance[vector], 0.0))
         rows = [parts.terms_by_name((mean + at * deviation)[None, :], parts.initial_theta) for at in POSITIONS]

@@ -9,11 +9,14 @@ from typing import Protocol
 import numpy as np
 
 from pmgp.core.likelihoods import Likelihood
+from pmgp.core.likelihoods.coupled_sites import CoupledLikelihood, RepeatedSites
 from pmgp.core.likelihoods.shared_sites import SharingLikelihood
 from pmgp.interface.distributions.closed_forms import ClosedForm
 from pmgp.interface.model.checks import refuse_impossible
+from pmgp.interface.model.coupled_predictors import CoupledPredictors
 from pmgp.interface.model.factorization import HessianInF
 from pmgp.interface.model.graph_likelihood import (
+    DivisibleBlockLikelihood,
     DivisibleLikelihood,
     PyTensorBlockLikelihood,
     PyTensorLikelihood,
@@ -84,21 +87,20 @@ class ClosedFormLikelihood:
 class GraphLikelihood:
     """A likelihood that is given by its graph.
 
-    `latent` is the vector on which it depends: f, or linear predictors. Graphs are compared near `point`. `divided`
-    says whether algorithms need the terms of some latent values without the others.
+    `latent` is the vector on which it depends: f, or linear predictors. Graphs are compared near some `values` of that.
+    `divided` says whether algorithms need the terms of some latent values without the others.
     """
 
     def __init__(
         self,
         joint: JointTerms,
-        latent: LatentVector | PredictorValues,
+        latent: LatentVector | PredictorValues | CoupledPredictors,
         theta: ThetaVector,
         observations: Observations,
-        point: dict[str, np.ndarray],
+        values: np.ndarray,
         divided: bool = False,
     ) -> None:
-        f = np.asarray(latent.ravel(point), dtype=float)
-        at = f + np.linspace(-0.5, 0.5, f.size), theta.initial
+        at = values + np.linspace(-0.5, 0.5, values.size), theta.initial
         names = [variable.name for variable in joint.variables]
         terms = latent.write(joint.likelihood)
         self.functions = compile_likelihood(names, terms, latent.vector, theta, at, latent.number)
@@ -114,9 +116,10 @@ class GraphLikelihood:
 
     def __call__(self, theta: np.ndarray) -> Likelihood:
         """Return p(y|f, theta)."""
-        if self._divided and self.terms.separate:
-            return DivisibleLikelihood(self.functions, theta)
-        return (PyTensorBlockLikelihood if self._several else PyTensorLikelihood)(self.functions, theta)
+        divided = self._divided and self.terms.separate
+        if self._several:
+            return (DivisibleBlockLikelihood if divided else PyTensorBlockLikelihood)(self.functions, theta)
+        return (DivisibleLikelihood if divided else PyTensorLikelihood)(self.functions, theta)
 
     def refresh_data(self, probes: Probes) -> None:
         """Read the data again; find whether the likelihood factorizes, and to which latent value a term belongs."""
@@ -167,12 +170,16 @@ class SummedLikelihood:
 
     def __call__(self, theta: np.ndarray) -> Likelihood:
         """Return p(y|f, theta)."""
-        return SharingLikelihood(self._inner(theta), self._latent.shared)
+        coupled = self._latent.coupled
+        if coupled is None:
+            return SharingLikelihood(self._inner(theta), self._latent.shared)
+        return CoupledLikelihood(RepeatedSites(self._inner(theta), coupled.shared), coupled.design)
 
     def _of_predictors(self, probes: Probes) -> Probes:
         """Return probes of the predictors in place of f."""
-        shared = self._latent.shared
-        return replace(probes, mean=shared.predictors(probes.mean), variance=shared.predictors(probes.variance))
+        found = self._latent.predictors
+        mean, variance = found.of(probes.mean), found.variances(probes.variance)
+        return replace(probes, number=found.number, mean=mean, variance=variance)
 
     def refresh_data(self, probes: Probes) -> None:
         """Read the data again."""
@@ -188,7 +195,7 @@ class SummedLikelihood:
 
     def compile_derivatives(self, second: bool, theta: np.ndarray, f: np.ndarray) -> None:
         """Compile the gradient in f, or gradient and `second` derivative, including Numba's work at the first call."""
-        self._inner.compile_derivatives(second, theta, self._latent.shared.predictors(f))
+        self._inner.compile_derivatives(second, theta, self._latent.predictors.of(f))
 
 
 def naming_gradients_in_f(latent: str) -> AbstractContextManager[None]:

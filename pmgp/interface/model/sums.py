@@ -10,7 +10,7 @@ import numpy as np
 import pymc as pm
 from scipy import sparse
 
-from pmgp.core.markov import PrecisionPrior, SparsePattern
+from pmgp.core.markov import CoupledPrecisionPrior, PrecisionPrior, SparsePattern
 from pmgp.core.markov.soft_sums import SoftSumPattern
 from pmgp.interface.model.latent_pieces import LatentPieces
 from pmgp.interface.model.latent_variable import ModelError
@@ -45,16 +45,14 @@ class SumPrior(SeriesPrior):
 
     def _arrange(self) -> None:
         """Join the patterns of the pieces again if one of them or the design has changed."""
-        parts = [self._latent.design, *(piece.pattern for piece in self._pieces)]
+        coupled = () if self._latent.coupled is None else self._latent.coupled.rows
+        patterns = [piece.pattern for piece in self._pieces]
+        parts = [self._latent.design, *coupled, *patterns]
         if [id(part) for part in parts] != [id(part) for part in self._joined]:
             self._joined = parts
-            joined = sparse.csc_array(sparse.block_diag(parts[1:], format="csc"))
-            direction = self._direction()
-            self._pattern = (
-                SparsePattern(joined, parts[0])
-                if direction is None
-                else SoftSumPattern(joined, parts[0], direction=direction)
-            )
+            joined = sparse.csc_array(sparse.block_diag(patterns, format="csc"))
+            direction, given = self._direction(), (joined, self._latent.design, coupled)
+            self._pattern = SparsePattern(*given) if direction is None else SoftSumPattern(*given, direction=direction)
 
     def _direction(self) -> np.ndarray | None:
         """Return the weights, over all pieces, of the sum with an additional precision, or None if there is none."""
@@ -80,7 +78,8 @@ class SumPrior(SeriesPrior):
         values = self._pattern.placed(upper)
         if not np.isfinite(mean).all():
             values, mean = np.full_like(values, np.nan), np.zeros_like(mean)
-        return PrecisionPrior(self._pattern, values, mean, np.zeros(self._pattern.sites))
+        kind = PrecisionPrior if self._latent.coupled is None else CoupledPrecisionPrior
+        return kind(self._pattern, values, mean, np.zeros(self._pattern.sites))
 
     def refresh_data(self) -> None:
         """Read the data again, as `pymc.set_data` may have changed them."""

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 from collections.abc import Callable, Sequence
 from contextlib import nullcontext
+from dataclasses import replace
 from typing import Any
 
 import numpy as np
@@ -16,6 +17,7 @@ from pmgp.interface.distributions.closed_forms import ClosedForm, find_closed_fo
 from pmgp.interface.graphs.compilation import Compiler, announced, making_graphs
 from pmgp.interface.model.discrete_values import discrete_values
 from pmgp.interface.model.identification import unidentified
+from pmgp.interface.model.indexed_first import indexed_first
 from pmgp.interface.model.latent_gaussian import LatentGaussianModel
 from pmgp.interface.model.latent_pieces import LatentPieces
 from pmgp.interface.model.latent_vector import LatentVector
@@ -107,9 +109,9 @@ def _computed(
     structure: ModelStructure, compiler: Compiler, given_theta: bool, priors: PriorMaker
 ) -> LatentGaussianModel:
     """Return the parts of a model as functions."""
-    model, terms = structure.model, structure.terms
-    theta = ThetaVector(structure.theta, structure.point, compiler)
-    latent = structure.latent or LatentPieces(model, structure.latents, structure.point, terms.likelihood, theta)
+    model, theta = structure.model, ThetaVector(structure.theta, structure.point, compiler)
+    structure, latent = _with_latent(structure, theta)
+    terms = structure.terms
     theta_prior = ThetaPrior(terms.prior, theta)
     prior = priors(model, latent, theta)
     if not given_theta:
@@ -133,6 +135,20 @@ def _computed(
     )
 
 
+def _with_latent(structure: ModelStructure, theta: ThetaVector) -> tuple[ModelStructure, LatentVector | LatentPieces]:
+    """Return f, and the structure, in which indices come first if only then an observation's predictors are found."""
+    if structure.latent is not None:
+        return structure, structure.latent
+    of_pieces = structure.model, structure.latents, structure.point
+    latent = LatentPieces(*of_pieces, structure.terms.likelihood, theta)
+    if latent.unmatched:
+        terms = structure.terms._replace(likelihood=indexed_first(structure.terms.likelihood))
+        found = LatentPieces(*of_pieces, terms.likelihood, theta)
+        if not found.unmatched:
+            return replace(structure, terms=terms), found
+    return structure, latent
+
+
 def _likelihood(
     structure: ModelStructure,
     latent: LatentVector | LatentPieces,
@@ -146,7 +162,8 @@ def _likelihood(
     if closed_form is not None and (not divided or _is_divisible(closed_form, theta)):
         return ClosedFormLikelihood(closed_form, observations)
     with structure.naming_faults():
-        graphs = GraphLikelihood(terms, latent.predictors, theta, observations, point, divided)
+        values = latent.predictors.of(latent.ravel(point))
+        graphs = GraphLikelihood(terms, latent.predictors, theta, observations, values, divided)
     return SummedLikelihood(graphs, latent) if isinstance(latent, LatentPieces) else graphs
 
 

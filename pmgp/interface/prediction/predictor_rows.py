@@ -28,9 +28,10 @@ from pmgp.interface.distributions.means import base_of, conditional_mean
 from pmgp.interface.distributions.records import Expected, record_of
 from pmgp.interface.graphs.compilation import Compiler
 from pmgp.interface.importance.theta_draws import some_draws, theta_draws
+from pmgp.interface.model.distinct_rows import distinct_rows
 from pmgp.interface.model.indices import FOR_NEW_GROUPS
 from pmgp.interface.model.labels import category_names
-from pmgp.interface.model.latent_pieces import LatentPieces, distinct_rows
+from pmgp.interface.model.latent_pieces import LatentPieces
 from pmgp.interface.model.latent_variable import ModelError
 from pmgp.interface.model.likelihood_terms import binary_masks
 from pmgp.interface.model.linear_nodes import written_predictors

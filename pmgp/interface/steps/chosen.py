@@ -25,7 +25,10 @@ from pmgp.core.registry import resolve
 from pmgp.interface.model.latent_gaussian import LatentGaussianModel
 from pmgp.interface.steps.matrices import NUMPY, Matrices
 
+# Groups of a likelihood that is evaluated as a whole for each of them.
 GROUPS = 16
+# Elements in a group where observations have several predictors, and the largest number of groups.
+NARROW, MOST_GROUPS = 16, 128
 
 
 def chosen_approximation(given: Approximation | str, model: LatentGaussianModel, tight: bool = False) -> Approximation:
@@ -106,11 +109,16 @@ def _is_normal(model: LatentGaussianModel, vector: int) -> bool:
 
 
 def _along(model: LatentGaussianModel) -> Estimator:
-    """Return sampling along a time series, in wide groups where each evaluates the likelihood as a whole."""
-    if model.terms is None or model.terms.divisible:
-        return cast(Estimator, PathSampling())
+    """Return sampling along a time series, in wide groups where each evaluates the likelihood as a whole.
+
+    Weights of observations with several predictors vary more, so their groups are narrow.
+    """
     sites = len(model.initial_moments[0])
-    return cast(Estimator, PathSampling(width=max(PathSampling.width, sites // GROUPS)))
+    if model.terms is not None and not model.terms.divisible:
+        return cast(Estimator, PathSampling(width=max(PathSampling.width, sites // GROUPS)))
+    if model.latent_vector.predictors.several:
+        return cast(Estimator, PathSampling(width=max(NARROW, sites // MOST_GROUPS)))
+    return cast(Estimator, PathSampling())
 
 
 def _refuse_kind(estimator: Estimator, model: LatentGaussianModel) -> None:

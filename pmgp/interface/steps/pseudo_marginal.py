@@ -106,9 +106,9 @@ class PseudoMarginal(EvidenceProgress, GaussianProcessStep):
     latent : variable or str, or a sequence of them, optional
         The variables that are f. By default these are all multivariate normal ones; in a model without any, they are
         time series and group effects: normal variables with several elements, a standard deviation that depends on a
-        hyper-parameter, and no free variable that depends on them. Effects and series in one linear predictor,
-        ``b0 + Z @ beta + u[group] + s[time]``, are integrated out together. Other normal variables may be named, too,
-        such as ``latent=["beta", "u", "s"]``.
+        hyper-parameter, and no free variable that depends on them. Effects and series in linear predictors, such as
+        ``b0 + Z @ beta + u[group] + s[time]``, are integrated out together; an observation may have several. Other
+        normal variables may be named, too, such as ``latent=["beta", "u", "s"]``.
     target_acceptance : float, optional
         Acceptance rate on the screen to which the moves of theta are tuned, between 0 and 1; by default 0.25 for the
         random walk, and 0.8 for trajectories. Where the two alternate, it is the rate of the trajectories.
@@ -227,7 +227,7 @@ class PseudoMarginal(EvidenceProgress, GaussianProcessStep):
             latent_moves=latent_moves if self.exact else 0,
             refresh_every=self._refreshed_every(refresh_every),
         )
-        if not self.latent_model.latent_vector.several:
+        if not self.latent_model.latent_vector.predictors.several:
             with announced():
                 likelihood = self.latent_model.likelihood(self.latent_model.initial_theta)
                 compile_kernels(self.approximation, likelihood, chosen)

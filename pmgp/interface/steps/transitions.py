@@ -102,12 +102,12 @@ def _by_turns(target_acceptance: float | None) -> Alternation:
 def many_to_follow_gradients(model: LatentGaussianModel, dimension: int) -> bool:
     """Return whether there are many hyper-parameters and the gradients of the evidence are smooth.
 
-    With several latent vectors, gradients are smooth if there is one vector for each class. Where the likelihood's
+    With several latent values in a term, gradients are smooth if there is one for each class. Where the likelihood's
     derivatives come from its graph, as with a mean and a log scale, sites need not be positive definite, and gradients
     are rough.
     """
     classes = isinstance(model.model_likelihood, ClosedFormLikelihood)
-    return dimension > FEW and (classes or not model.latent_vector.several)
+    return dimension > FEW and (classes or not model.latent_vector.predictors.several)
 
 
 def _suits(setting: ThetaTarget) -> bool:

@@ -1,0 +1,226 @@
+"""Models with several linear predictors for each observation: evidence by quadrature, and what surrounds a run."""
+
+from __future__ import annotations
+
+import warnings
+from collections.abc import Callable
+
+import numpy as np
+import pymc as pm
+import pytensor.tensor as pt
+import pytest
+from numpy.polynomial.hermite_e import hermegauss
+
+import pmgp
+from pmgp.core.approximations import ExpectationPropagation
+from pmgp.core.markov import PathSampling
+from pmgp.interface.model.latent_gaussian import LatentGaussianModel, ModelError
+from pmgp.interface.model.taking_apart import take_apart
+from tests.sampling.runs import assert_same_run
+
+GROUP = np.array([0, 0, 0, 1, 1, 1, 1, 2, 2, 2])
+Z = np.array([0.3, -1.1, 0.8, 1.9, 0.4, 2.5, 1.2, -0.6, -0.2, -1.4])
+COUNTS = np.array([3, 0, 0, 1, 2, 0, 5, 0, 1, 4])
+LABELS = np.array([0, 2, 1, 1, 1, 0, 2, 0, 0, 1])
+TAU, OMEGA = 0.8, 0.5
+QUIET = {"progressbar": False, "random_seed": 1}
+
+
+def logits(u, v):
+    return pt.stack([pt.zeros_like(u), 0.2 + u, v - 0.1], axis=-1)
+
+
+def normal(u, v, **data):
+    return pm.Normal, {"mu": 0.2 + u, "sigma": pm.math.exp(v - 0.1)}, Z
+
+
+def zero_inflated(u, v):
+    return pm.ZeroInflatedPoisson, {"mu": pm.math.exp(0.2 + u), "psi": pm.math.sigmoid(v)}, COUNTS
+
+
+def hurdle(u, v):
+    return pm.HurdleNegativeBinomial, {"mu": pm.math.exp(u), "psi": pm.math.sigmoid(v), "alpha": 2.0}, COUNTS
+
+
+def overdispersed(u, v):
+    return pm.NegativeBinomial, {"mu": pm.math.exp(u), "alpha": pm.math.exp(v)}, COUNTS
+
+
+def categories(u, v):
+    return pm.Categorical, {"logit_p": logits(u, v)}, LABELS
+
+
+def probabilities(u, v):
+    return pm.Categorical, {"p": pm.math.softmax(logits(u, v), axis=-1)}, LABELS
+
+
+KINDS = [normal, zero_inflated, hurdle, overdispersed, categories, probabilities]
+
+
+def built(kind: Callable) -> pm.Model:
+    with pm.Model() as model:
+        tau, omega = pm.HalfNormal("tau", 1.0), pm.HalfNormal("omega", 1.0)
+        u, v = pm.Normal("u", 0.0, tau, shape=3), pm.Normal("v", 0.0, omega, shape=3)
+        distribution, parameters, y = kind(u[GROUP], v[GROUP])
+        distribution("y", **parameters, observed=y)
+    return model
+
+
+def evidence(kind: Callable) -> float:
+    """log p(y), by quadrature over the two effects of each group."""
+    nodes, weights = hermegauss(40)
+    u, v = (np.ravel(each) for each in np.meshgrid(TAU * nodes, OMEGA * nodes, indexing="ij"))
+    mass, total = np.outer(weights, weights).ravel() / weights.sum() ** 2, 0.0
+    distribution, parameters, y = kind(u, v)
+    logs = {value: pm.logp(distribution.dist(**parameters), np.full(u.size, value)).eval() for value in set(y)}
+    for group in range(3):
+        total += np.log((mass * np.exp(sum(logs[value] for value in y[group == GROUP]))).sum())
+    return float(total)
+
+
+def miss(parts: LatentGaussianModel, truth: float, estimator=PathSampling(64, width=2, threshold=0.9)) -> float:  # noqa: B008
+    """The error of the mean of p^ / p over seeds, in standard errors."""
+    theta, rng = np.log([TAU, OMEGA]), np.random.default_rng(1)
+    q = ExpectationPropagation().fit(parts.prior(theta), parts.likelihood(theta))
+    estimates = [estimator.estimate(rng, q, parts.likelihood(theta)).log_evidence for _ in range(60)]
+    ratios = np.exp(np.array(estimates) - truth)
+    return float(abs(ratios.mean() - 1.0) / (ratios.std() / np.sqrt(len(ratios))))
+
+
+@pytest.mark.parametrize("kind", KINDS, ids=lambda kind: kind.__name__)
+def test_estimates_are_unbiased(kind):
+    parts = take_apart(built(kind))
+    assert parts.latent_vector.coupled.number == 2
+    assert parts.latent_vector.coupled.shared.sites == 3
+    assert miss(parts, evidence(kind)) < 3.0
+
+
+def test_a_twin_with_exchanged_predictors_is_rejected():
+    assert miss(take_apart(built(lambda u, v: normal(v, u))), evidence(normal)) > 8.0
+
+
+SAME = {
+    "a loading": lambda tau, u, v: (u, 0.5 * u + v),
+    "a scale before both": lambda tau, u, v: (tau * u, 0.5 * (tau * u) + v),
+    "the opposite sign": lambda tau, u, v: (u + v, -(u + v) + v),
+}
+
+
+@pytest.mark.parametrize("predictors", SAME.values(), ids=SAME)
+def test_predictors_may_share_effects(predictors):
+    """The approximation's marginals of the sites may be singular."""
+    with pm.Model() as model:
+        tau = pm.HalfNormal("tau", 1.0)
+        u, v = pm.Normal("u", 0.0, 1.0, shape=3), pm.Normal("v", 0.0, 0.5 * tau, shape=3)
+        eta, zeta = predictors(tau, u[GROUP], v[GROUP])
+        pm.Normal("y", eta, pm.math.exp(zeta), observed=Z)
+    parts, theta = take_apart(model, ["u", "v"]), np.log([TAU])
+    prior, likelihood = parts.prior(theta), parts.likelihood(theta)
+    q = ExpectationPropagation().fit(prior, likelihood)
+    assert q.converged
+    scaled = np.log([TAU]) if predictors is SAME["a scale before both"] else np.zeros(1)
+    nodes, weights = hermegauss(40)
+    u, v = np.meshgrid(nodes, 0.5 * TAU * nodes, indexing="ij")
+    eta, zeta = predictors(np.exp(scaled[0]), u, v)
+    mass, truth = np.outer(weights, weights) / weights.sum() ** 2, 0.0
+    for group in range(3):
+        r = (Z[group == GROUP, None, None] - eta) * np.exp(-zeta)
+        truth += np.log((mass * np.exp((-0.5 * r**2 - zeta - 0.5 * np.log(2.0 * np.pi)).sum(axis=0))).sum())
+    rng = np.random.default_rng(4)
+    found = [PathSampling(256).estimate(rng, q, likelihood).log_evidence for _ in range(30)]
+    ratios = np.exp(np.array(found) - truth)
+    assert abs(ratios.mean() - 1.0) < 3.0 * ratios.std() / np.sqrt(30)
+
+
+def test_one_scale_for_all_and_predictors_in_some_terms_only():
+    """A second variable depends on the first predictor alone."""
+    with pm.Model() as model:
+        tau, omega = pm.HalfNormal("tau", 1.0), pm.HalfNormal("omega", 1.0)
+        u, v = pm.Normal("u", 0.0, tau, shape=3), pm.Normal("v", 0.0, omega, shape=3)
+        eta = u[GROUP]
+        pm.Normal("y", eta, pm.math.exp(v[GROUP]), observed=Z)
+        pm.Poisson("n", pm.math.exp(u), observed=np.array([1, 0, 2]))
+    parts = take_apart(model)
+    nodes, weights = hermegauss(40)
+    u, v = np.meshgrid(TAU * nodes, OMEGA * nodes, indexing="ij")
+    mass, truth = np.outer(weights, weights) / weights.sum() ** 2, 0.0
+    for group, n in enumerate([1, 0, 2]):
+        r = (Z[group == GROUP, None, None] - u) * np.exp(-v)
+        logs = (-0.5 * r**2 - v - 0.5 * np.log(2.0 * np.pi)).sum(axis=0) + n * u - np.exp(u) - np.log([1, 1, 2][n])
+        truth += np.log((mass * np.exp(logs)).sum())
+    assert miss(parts, float(truth)) < 3.0
+
+
+def test_an_index_may_come_after_the_link():
+    with pm.Model() as model:
+        tau, omega = pm.HalfNormal("tau", 1.0), pm.HalfNormal("omega", 1.0)
+        u, v = pm.Normal("u", 0.0, tau, shape=3), pm.Normal("v", 0.0, omega, shape=3)
+        pm.Normal("y", 0.2 + u[GROUP], pm.math.exp(v - 0.1)[GROUP], observed=Z)
+    assert miss(take_apart(model), evidence(normal)) < 3.0
+
+
+def test_predictors_of_different_lengths_are_refused_in_words():
+    with pm.Model() as model:
+        tau, omega = pm.HalfNormal("tau", 1.0), pm.HalfNormal("omega", 1.0)
+        u, v = pm.Normal("u", 0.0, tau, shape=3), pm.Normal("v", 0.0, omega, shape=2)
+        pm.Normal("y", u[GROUP], pm.math.exp(v).sum(), observed=Z)
+    with pytest.raises(ModelError, match=r"The predictors consist of .*an element for each observation"):
+        take_apart(model)
+
+
+def test_data_that_make_a_constant_predictor_vary_are_refused():
+    with pm.Model() as model:
+        tau, omega = pm.HalfNormal("tau", 1.0), pm.HalfNormal("omega", 1.0)
+        u, v, w = (pm.Normal(name, 0.0, s, shape=3)[GROUP] for name, s in (("u", tau), ("v", omega), ("w", omega)))
+        share = pm.Data("share", np.zeros(len(Z)))
+        pm.Categorical("y", logit_p=pt.stack([share * w, u, v], axis=1), observed=LABELS)
+    parts = take_apart(model)
+    model.set_data("share", np.ones(len(Z)))
+    with pytest.raises(ModelError, match=r"make the step method again after pm\.set_data"):
+        parts.refresh_data()
+
+
+@pytest.fixture(scope="module")
+def model():
+    return built(normal)
+
+
+@pytest.fixture(scope="module")
+def idata(model):
+    with warnings.catch_warnings(), model:
+        warnings.simplefilter("ignore", UserWarning)
+        return pm.sample(200, tune=200, chains=2, cores=1, step=pmgp.PseudoMarginal(), **QUIET)
+
+
+def test_a_run_in_two_processes_is_the_same(model, idata):
+    with warnings.catch_warnings(), model:
+        warnings.simplefilter("ignore", UserWarning)
+        again = pm.sample(200, tune=200, chains=2, cores=2, step=pmgp.PseudoMarginal(), **QUIET)
+    assert_same_run(again, idata)
+
+
+def test_predictions_evidence_and_left_out_observations(model, idata):
+    found = pmgp.predict(idata, model=model)
+    posterior = idata["posterior"].dataset
+    np.testing.assert_allclose(found["mean"], 0.2 + posterior["u"].mean(("chain", "draw")).to_numpy()[GROUP], atol=0.2)
+    assert pmgp.evidence(idata, model=model, draws=200, **QUIET).standard_error < 0.3
+    left_out = pmgp.loo(idata, model=model, draws=200, **QUIET)
+    assert left_out.n_data_points == len(Z)
+    assert pmgp.find_map(model).converged
+
+
+def test_one_left_out_observation_has_the_ratio_of_two_evidences(model, monkeypatch):
+    """At a theta: p(y_j|y_-j) from the draws of q, against quadrature with and without the observation."""
+    from pmgp.core.importance.block_left_out import block_evidence_left_out
+    from pmgp.interface.importance.loo import _terms
+
+    parts, theta = take_apart(model), np.log([TAU, OMEGA])
+    likelihood = parts.likelihood(theta)
+    q = ExpectationPropagation().fit(parts.prior(theta), likelihood)
+    particles = q.sample(np.random.default_rng(2), 20_000)
+    found = block_evidence_left_out(q, _terms(parts, likelihood, theta), particles)
+    for observation in (0, 5, 9):
+        kept = np.arange(len(Z)) != observation
+        monkeypatch.setattr(f"{__name__}.GROUP", np.where(kept, GROUP, 3))
+        assert found[observation] == pytest.approx(evidence(normal), abs=0.02)
+        monkeypatch.undo()
