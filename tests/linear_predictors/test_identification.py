@@ -69,7 +69,7 @@ def test_shifts_have_the_standard_deviation_of_the_prior():
         pm.Poisson("y", pm.math.exp(u[GROUP] + sigma * phi[TIME]), observed=COUNTS)
     parts = take_apart(model)
     theta = parts.ravel(model.initial_point() | {"sigma_log__": np.log(1.7), "tau_log__": np.log(0.6)})
-    found = parts.latent_prior.shifts(theta)
+    found = parts.latent_prior.shifts(theta, slice(None))
     assert found == pytest.approx({"u": 0.6 / np.sqrt(3.0), "phi": 1.7 * 0.3})
 
 

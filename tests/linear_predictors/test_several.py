@@ -99,6 +99,23 @@ def test_a_twin_with_exchanged_predictors_is_rejected():
     assert miss(take_apart(built(lambda u, v: normal(v, u))), evidence(normal)) > 8.0
 
 
+@pytest.mark.parametrize("log_tau", [0.0, 6.0, 11.0])
+def test_sharp_sites_keep_their_digits(log_tau):
+    """The prior of the mean is up to 1e5 times as wide as the noise; the truth is a sum over the log scale."""
+    parts, theta, truth = take_apart(built(normal)), np.array([log_tau, 0.0]), 0.0
+    v = np.linspace(-8.0, 8.0, 20_001)
+    scale, tau = np.exp(v - 0.1), np.exp(log_tau)
+    for group in range(3):
+        r = Z[group == GROUP] - 0.2
+        wide, square = scale**2 + len(r) * tau**2, r @ r - (tau * r.sum()) ** 2 / (scale**2 + len(r) * tau**2)
+        logs = -(len(r) - 1) * np.log(scale) - 0.5 * np.log(wide) - 0.5 * square / scale**2
+        logs -= 0.5 * len(r) * np.log(2.0 * np.pi) + 0.5 * v**2 + 0.5 * np.log(2.0 * np.pi)
+        truth += np.log(np.trapezoid(np.exp(logs), v))
+    q = ExpectationPropagation().fit(parts.prior(theta), parts.likelihood(theta))
+    assert q.resolved
+    assert q.log_evidence == pytest.approx(truth, abs=0.05)
+
+
 SAME = {
     "a loading": lambda tau, u, v: (u, 0.5 * u + v),
     "a scale before both": lambda tau, u, v: (tau * u, 0.5 * (tau * u) + v),
@@ -166,6 +183,17 @@ def test_predictors_of_different_lengths_are_refused_in_words():
         pm.Normal("y", u[GROUP], pm.math.exp(v).sum(), observed=Z)
     with pytest.raises(ModelError, match=r"The predictors consist of .*an element for each observation"):
         take_apart(model)
+
+
+def test_what_the_data_cannot_tell_apart_is_reported_for_each_predictor():
+    """A level beside a walk with a vague first value, in the mean or in the log scale."""
+    for first, second in ((0, 1), (1, 0)):
+        with pm.Model() as model:
+            level, tau = pm.Normal("level", 0.0, 10.0), pm.HalfNormal("tau", 1.0)
+            walk = pm.GaussianRandomWalk("walk", sigma=tau, init_dist=pm.Normal.dist(0.0, np.float64(10.0)), shape=3)
+            predictors = level + walk[GROUP], pm.Normal("v", 0.0, tau, shape=3)[GROUP]
+            pm.Normal("y", predictors[first], pm.math.exp(0.1 * predictors[second]), observed=Z)
+        assert "determine only the sum of 'level' (10), 'walk' (10)" in str(pmgp.describe(model))
 
 
 def test_data_that_make_a_constant_predictor_vary_are_refused():

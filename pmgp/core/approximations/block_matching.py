@@ -20,8 +20,6 @@ from pmgp.core.numerics.compiled.loading import compiled, vectors
 
 # Relative rounding of variances of q, which are at most those of the prior if K is positive semidefinite.
 ROUNDING = 1e-6
-# Smallest precision of a cavity, relative to q's marginal precision; below, it is a rounding error.
-SMALLEST_CAVITY = 1e-8
 
 
 class BlockCavities(NamedTuple):
@@ -151,7 +149,7 @@ def block_cavities(q: BlockApproximation, contrasts: np.ndarray) -> BlockCavitie
     rows = [np.empty((n, d * d)) for _ in range(4)]
     sound, log_site = np.empty(n), np.empty(n)
     written = mean, rows[0], rows[1], marginal_mean, rows[2], rows[3], linear, sound, log_site
-    if not compiled("cavities.cavities")(*known, ROUNDING, SMALLEST_CAVITY, *written):
+    if not compiled("cavities.cavities")(*known, ROUNDING, q.prior.smallest_cavity, *written):
         return None
     covariance, precision, marginal, site = (x.reshape(n, d, d) for x in rows)
     return BlockCavities(mean, covariance, precision, marginal_mean, marginal, site, linear, sound > 0.0, log_site)

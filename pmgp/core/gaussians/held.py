@@ -31,7 +31,13 @@ class HeldCovariance(Prior):
 
 
 class CoupledPrior(Prior):
-    """N(f|m, K) with n sites over C values each, which are g = E f: the n first values, then the n second ones."""
+    """N(f|m, K) with n sites over C values each, which are g = E f: the n first values, then the n second ones.
+
+    `smallest_cavity`: smallest precision of a cavity, relative to q's marginal precision; below, it is a rounding
+    error.
+    """
+
+    smallest_cavity: float = 1e-8
 
     @property
     @abstractmethod

@@ -8,7 +8,7 @@ from __future__ import annotations
 
 from dataclasses import dataclass
 from functools import cached_property
-from typing import Any, NoReturn
+from typing import Any, ClassVar, NoReturn
 
 import numpy as np
 
@@ -20,9 +20,12 @@ from pmgp.core.markov.prior import PrecisionPrior, PrecisionShrinkage
 from pmgp.core.markov.sparse import SparsePattern
 from pmgp.core.numerics.block_matrices import BlockMatrix, stacked
 
-# Values of a site may depend on each other, or be constant. So that cavities exist, their variances are raised by a
-# share of the largest one. Cavities of which less is left count as rounding errors (`block_matching.py`).
-SHARE = 1e-6
+# Values of a site may follow from each other, or be constant: their correlations have an eigenvalue below this. So that
+# cavities exist, the variances of these sites are raised by a share of the largest one.
+DEPENDENT, SHARE = 1e-8, 1e-6
+# The smallest cavity, and the largest sharpness for which expectation propagation was right. They may be smaller and
+# larger than with dense processes, because variances of q are no differences.
+SMALLEST_CAVITY, SHARPEST = 1e-13, 1e11
 
 
 @dataclass(frozen=True, eq=False)
@@ -30,6 +33,7 @@ class CoupledPrecisionPrior(PrecisionPrior, CoupledPrior):
     """The prior of f = x + c, where x ~ N(m, Q^-1), with the sites of a pattern that is `coupled`."""
 
     pattern: SparsePattern
+    smallest_cavity: ClassVar[float] = SMALLEST_CAVITY  # type: ignore[misc]
 
     @property
     def vectors(self) -> int:  # type: ignore[override]
@@ -49,7 +53,16 @@ class CoupledPrecisionPrior(PrecisionPrior, CoupledPrior):
     @cached_property
     def site_variance(self) -> np.ndarray:
         """Variances of the values of the sites: (C n,)."""
-        return np.einsum("icc->ci", _definite(self.pattern.site_blocks(self.covariances))).ravel()
+        return np.einsum("icc->ci", _raised(self._site_blocks, self.dependent)).ravel()
+
+    @cached_property
+    def _site_blocks(self) -> np.ndarray:
+        return self.pattern.site_blocks(self.covariances)
+
+    @cached_property
+    def dependent(self) -> np.ndarray:
+        """Whether the values of a site follow from each other, or one of them is constant: (n,)."""
+        return _dependent(self._site_blocks)
 
     def at_sites(self, f: np.ndarray) -> np.ndarray:
         """Return E f: (..., m) -> (..., C n)."""
@@ -91,7 +104,7 @@ class CoupledShrinkage(PrecisionShrinkage):
 
     def marginals(self) -> np.ndarray:
         """Return the covariances of the values of each site: (n, C, C)."""
-        return _definite(self.prior.pattern.site_blocks(self.covariances))
+        return _raised(self.prior.pattern.site_blocks(self.covariances), self.prior.dependent)
 
 
 class CoupledConditioning(BlockConditioning):
@@ -125,7 +138,8 @@ class CoupledPosterior(BlockApproximation):
 
         The prior's variance says little here: that of a random walk grows with time.
         """
-        share = np.linalg.eigvals(self.precision.blocks @ self.marginals).real.max()
+        informed = self.precision.blocks @ self.marginals
+        share = np.linalg.eigvals(informed).real.max() if np.isfinite(informed).all() else 1.0
         return float(share / (1.0 - share)) if share < 1.0 else np.inf
 
     @property
@@ -133,7 +147,7 @@ class CoupledPosterior(BlockApproximation):
         """Whether the log-evidence survives rounding of b g and g'W g, and of the variances of sharp sites."""
         offset = self.prior.at_sites(self.prior.mean)
         moved = self.precision.quadratic(np.stack([self.site_mean - offset, offset]))
-        return super().resolved and not EPSILON * float(moved.sum()) > LARGEST_ERROR
+        return self.sharpness <= SHARPEST and not EPSILON * float(moved.sum()) > LARGEST_ERROR
 
     def covariance_bar(self, alpha: np.ndarray) -> tuple[np.ndarray, np.ndarray]:
         """Return the bar for Q's values of the log-evidence at fixed sites, and covariances of sites, (n, C, C)."""
@@ -170,10 +184,19 @@ class CoupledPosterior(BlockApproximation):
         return likelihood.subset(sites).log_likelihood(g) - log_sites
 
 
-def _definite(blocks: np.ndarray) -> np.ndarray:
-    """Return covariances of values, raised where some are constant or follow from others: (n, C, C)."""
+def _dependent(blocks: np.ndarray) -> np.ndarray:
+    """Return which covariances are singular: (n, C, C) to (n,)."""
+    roots = np.sqrt(np.einsum("icc->ic", blocks))
+    with np.errstate(invalid="ignore", divide="ignore"):
+        correlations = blocks / (roots[:, :, None] * roots[:, None, :])
+    known = np.isfinite(correlations).all(axis=(1, 2))
+    return ~known | (np.linalg.eigvalsh(np.where(known[:, None, None], correlations, 0.0))[:, 0] < DEPENDENT)
+
+
+def _raised(blocks: np.ndarray, which: np.ndarray) -> np.ndarray:
+    """Return covariances, with larger variances where they are singular: (n, C, C)."""
     raised = blocks.copy()
     diagonal = np.einsum("icc->ic", raised)
     largest = diagonal.max(axis=1, keepdims=True)
-    diagonal += SHARE * np.where(largest > 0.0, largest, 1.0)
+    diagonal += SHARE * which[:, None] * np.where(largest > 0.0, largest, 1.0)
     return raised

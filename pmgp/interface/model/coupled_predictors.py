@@ -95,6 +95,12 @@ class CoupledPredictors:
         self.design = sparse.csr_array(sparse.vstack(self.rows, format="csr"))
         self.shared = SharedSites(found, len(first))
 
+    @property
+    def alike(self) -> list[np.ndarray]:
+        """The places, among all predictors, of those in each row."""
+        rows = [[group[row].elements for group in self._groups if row < len(group)] for row in range(self.number)]
+        return [np.concatenate(row) for row in rows]
+
     def of(self, x: np.ndarray) -> np.ndarray:
         """Return the predictors of all observations, given the pieces: (..., m) -> (..., C N)."""
         return self.of_sites((self.design @ x.reshape(-1, x.shape[-1]).T).T.reshape(*x.shape[:-1], -1))
@@ -112,27 +118,32 @@ class CoupledPredictors:
         return self.__dict__ | {"vector": None}
 
 
-def coupled_predictors(predictor: LinearPredictor, terms: list[TensorVariable], rows: Any) -> CoupledPredictors | None:
+def coupled_predictors(predictor: LinearPredictor, terms: list[TensorVariable]) -> CoupledPredictors | None:
     """Return the predictors if some terms depend on several, and None if not.
-
-    `rows` is the matrix of all predictors.
 
     Raises UnmatchedError if those of the same terms are in arrays of different lengths.
     """
-    ends = np.cumsum([0, *(int(np.prod(shape)) for shape in predictor.shapes)])
-    parts: list[list[Part]] = []
-    for node, (shape, start) in enumerate(zip(predictor.shapes, ends[:-1], strict=True)):
-        elements = np.arange(start, start + int(np.prod(shape)))
-        table = len(shape) > max((term.type.ndim for term in terms if node in predictor.arrays_in(term)), default=0)
-        columns = elements.reshape(-1, shape[-1]).T if table and elements.size else elements[None, :]
-        parts.append([Part(node, column) for column in columns])
-    varying = [[part for part in each if rows[part.elements].nnz] for each in parts]
-    groups = [[part for node in nodes for part in varying[node]] for nodes in predictor.together(terms)]
+    parts = _parts(predictor, terms)
+    together = predictor.together(terms)
+    if all(sum(len(parts[node]) for node in nodes) == 1 for nodes in together):
+        return None
+    rows = predictor.design()
+    groups = [[part for node in nodes for part in parts[node] if rows[part.elements].nnz] for nodes in together]
     groups = [group for group in groups if group]
-    lengths = [{part.elements.size for part in group} for group in groups]
     if all(len(group) == 1 for group in groups):
         return None
-    if any(len(found) > 1 for found in lengths):
+    if any(len({part.elements.size for part in group}) > 1 for group in groups):
         raise UnmatchedError
     constant = [part for each in parts for part in each if not rows[part.elements].nnz]
     return CoupledPredictors(predictor, groups, constant)
+
+
+def _parts(predictor: LinearPredictor, terms: list[TensorVariable]) -> list[list[Part]]:
+    """Return the parts of each array of predictors: the columns of a table with more axes than its terms, or all."""
+    ends, found = np.cumsum([0, *(int(np.prod(shape)) for shape in predictor.shapes)]), []
+    for node, (shape, start, end) in enumerate(zip(predictor.shapes, ends[:-1], ends[1:], strict=True)):
+        table = len(shape) > max((term.type.ndim for term in terms if node in predictor.arrays_in(term)), default=0)
+        elements = np.arange(start, end)
+        columns = elements.reshape(-1, shape[-1]).T if table and elements.size else elements[None, :]
+        found.append([Part(node, column) for column in columns])
+    return found

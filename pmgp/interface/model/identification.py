@@ -32,16 +32,18 @@ def unidentified(model: pm.Model, parts: Any) -> str | None:
     latent = parts.latent_vector
     if not isinstance(latent, LatentPieces):
         return None
-    levels = _levels(model, latent, parts.theta)
-    flat = [name for name, deviation in levels.items() if np.isinf(deviation)]
-    if len(flat) > 1:
-        raise ModelError(
-            f"the posterior is improper: the levels {', '.join(map(repr, flat))} have flat priors, and the data "
-            "determine only their sum. Leave all but one of them out, or give them normal priors"
-        )
-    shifts = levels | _of_pieces(parts)
-    wide = {name: deviation for name, deviation in shifts.items() if deviation > WIDE}
-    found = [_shifted(wide)] if len(wide) > 1 else []
+    found = []
+    for places in latent.alike:
+        levels = _levels(model, latent, parts.theta, places)
+        flat = [name for name, deviation in levels.items() if np.isinf(deviation)]
+        if len(flat) > 1:
+            raise ModelError(
+                f"the posterior is improper: the levels {', '.join(map(repr, flat))} have flat priors, and the data "
+                "determine only their sum. Leave all but one of them out, or give them normal priors"
+            )
+        shifts = levels | _of_pieces(parts, places)
+        wide = {name: deviation for name, deviation in shifts.items() if deviation > WIDE}
+        found += [_shifted(wide)] if len(wide) > 1 else []
     found += [
         f"{first!r} and {second!r} are independent effects over the same index, and the data determine only their sum: "
         "leave one of them out"
@@ -60,14 +62,14 @@ def _shifted(wide: dict[str, float]) -> str:
     )
 
 
-def _of_pieces(parts: Any) -> dict[str, float]:
+def _of_pieces(parts: Any, places: Any) -> dict[str, float]:
     """Return standard deviations of shifts of pieces, for those that do not depend on theta; data inform the others."""
-    first, other = (parts.latent_prior.shifts(parts.initial_theta + shift) for shift in (0.0, 0.5))
+    first, other = (parts.latent_prior.shifts(parts.initial_theta + shift, places) for shift in (0.0, 0.5))
     return {name: deviation for name, deviation in first.items() if np.isclose(deviation, other[name], rtol=1e-3)}
 
 
-def _levels(model: pm.Model, latent: LatentPieces, theta: ThetaVector) -> dict[str, float]:
-    """Return scalar hyper-parameters that shift all predictors alike, with the prior deviation of such a shift."""
+def _levels(model: pm.Model, latent: LatentPieces, theta: ThetaVector, places: Any) -> dict[str, float]:
+    """Return scalar hyper-parameters that shift some predictors alike, with the prior deviation of such a shift."""
     start, found = theta.initial, {}
     at_first = latent.predictor.offsets(start)
     for rv in model.free_RVs:
@@ -75,7 +77,7 @@ def _levels(model: pm.Model, latent: LatentPieces, theta: ThetaVector) -> dict[s
         if deviation is None or model.rvs_to_values[rv] not in theta.values:
             continue
         [place] = theta.places([model.rvs_to_values[rv]])
-        shift = latent.predictor.offsets(start + np.eye(1, len(start), place)[0]) - at_first
+        shift = (latent.predictor.offsets(start + np.eye(1, len(start), place)[0]) - at_first)[places]
         if shift[0] != 0.0 and np.allclose(shift, shift[0], rtol=1e-6):
             found[str(rv.name)] = abs(float(shift[0])) * deviation
     return found

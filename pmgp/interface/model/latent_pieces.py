@@ -86,7 +86,7 @@ class LatentPieces:
             found = predictors(terms, nodes, self._theta.values, apart)
             tried.append(LinearPredictor(found, self.leaves, self._theta))
             try:
-                return tried[-1], coupled_predictors(tried[-1], terms, tried[-1].design())
+                return tried[-1], coupled_predictors(tried[-1], terms)
             except UnmatchedError:
                 continue
         self.unmatched = True
@@ -137,6 +137,11 @@ class LatentPieces:
     def names(self) -> list[str]:
         """The names of the value variables, which are those of the variables."""
         return list(self.shapes)
+
+    @property
+    def alike(self) -> list[Any]:
+        """The places of predictors that a level shifts alike: all of them, or those in each of several rows."""
+        return [slice(None)] if self.coupled is None else self.coupled.alike
 
     @property
     def alone(self) -> list[np.ndarray]:

@@ -90,12 +90,12 @@ class SumPrior(SeriesPrior):
         prior = self(self._theta.initial)
         self.initial_moments = prior.mean, prior.variance
 
-    def shifts(self, theta: np.ndarray) -> dict[str, float]:
-        """Return the pieces that can shift all predictors alike, with the prior standard deviation of such a shift."""
+    def shifts(self, theta: np.ndarray, places: Any) -> dict[str, float]:
+        """Return the pieces that can shift some predictors alike, with the prior standard deviation of such a shift."""
         scales, found = self._latent.predictor.scales(theta), {}
         parts = zip(self._latent.names, self._pieces, self._columns(), scales, strict=True)
         for name, piece, columns, scale in parts:
-            moved = columns @ np.ones(columns.shape[1])
+            moved = (columns @ np.ones(columns.shape[1]))[places]
             if not moved[0] or not np.allclose(moved, moved[0]):
                 continue
             block, number = piece(theta), columns.shape[1]
