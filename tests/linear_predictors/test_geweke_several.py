@@ -11,14 +11,14 @@ import pymc as pm
 from pmgp.core.approximations import Laplace
 from pmgp.core.marginal.evaluation import Evaluator
 from pmgp.core.marginal.pseudo_marginal import Frozen, PseudoMarginalChain, State
-from pmgp.core.markov import CoupledPosterior, PathSampling
+from pmgp.core.markov import PathSampling
 from pmgp.interface.model import coupled_predictors
 from pmgp.interface.model.taking_apart import take_apart
 from tests import mean_changes
 from tests.marginal.geweke import ready_point
 from tests.markov.test_geweke import LEARNED
 
-REPLICATES, BOUND = 300, 4.0
+REPLICATES, BOUND = 200, 4.0
 GROUPS = 6
 GROUP = np.arange(24) % GROUPS
 OTHER = np.arange(24) // 4
@@ -79,9 +79,4 @@ def test_a_twin_that_forgets_half_of_the_log_scale_is_rejected(monkeypatch):
         self.design = self.design.multiply(np.repeat([1.0, 0.5], self.shared.sites)[:, None]).tocsr()
 
     monkeypatch.setattr(coupled_predictors.CoupledPredictors, "refresh", halved)
-    assert largest_change(8) > 2.0 * BOUND
-
-
-def test_a_twin_whose_retained_path_is_not_the_particle_is_rejected(monkeypatch):
-    monkeypatch.setattr(CoupledPosterior, "deviation_given", lambda self, rng, f: np.zeros_like(f))
     assert largest_change(8) > 2.0 * BOUND

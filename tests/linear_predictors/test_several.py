@@ -30,16 +30,12 @@ def logits(u, v):
     return pt.stack([pt.zeros_like(u), 0.2 + u, v - 0.1], axis=-1)
 
 
-def normal(u, v, **data):
+def normal(u, v):
     return pm.Normal, {"mu": 0.2 + u, "sigma": pm.math.exp(v - 0.1)}, Z
 
 
 def zero_inflated(u, v):
     return pm.ZeroInflatedPoisson, {"mu": pm.math.exp(0.2 + u), "psi": pm.math.sigmoid(v)}, COUNTS
-
-
-def hurdle(u, v):
-    return pm.HurdleNegativeBinomial, {"mu": pm.math.exp(u), "psi": pm.math.sigmoid(v), "alpha": 2.0}, COUNTS
 
 
 def overdispersed(u, v):
@@ -50,11 +46,7 @@ def categories(u, v):
     return pm.Categorical, {"logit_p": logits(u, v)}, LABELS
 
 
-def probabilities(u, v):
-    return pm.Categorical, {"p": pm.math.softmax(logits(u, v), axis=-1)}, LABELS
-
-
-KINDS = [normal, zero_inflated, hurdle, overdispersed, categories, probabilities]
+KINDS = [normal, zero_inflated, overdispersed, categories]
 
 
 def built(kind: Callable) -> pm.Model:
