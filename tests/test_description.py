@@ -68,11 +68,18 @@ def inside(s, beta):
     pm.Poisson("y", pm.math.exp(s + basis @ beta), observed=[1] * 12)
 
 
-def outside(s, beta):
+def beside(s, beta):
     pm.Normal("y", s, pm.math.exp(beta[:12]), observed=np.ones(12))
 
 
-@pytest.mark.parametrize(("size", "likelihood", "hint"), [(20, inside, True), (4, inside, False), (20, outside, False)])
+def averaged(s, beta):
+    pm.Normal("y", s, pm.math.exp(beta).mean(), observed=np.ones(12))
+
+
+@pytest.mark.parametrize(
+    ("size", "likelihood", "hint"),
+    [(20, inside, True), (4, inside, False), (20, beside, True), (20, averaged, False)],
+)
 def test_long_normal_vectors_that_could_be_integrated_out_are_named(size, likelihood, hint):
     found = pmgp.describe(counted(size, likelihood))
     assert found.computation.get("hint", "").startswith("latent=['s', 'beta'] integrates out beta too") == hint

@@ -291,7 +291,7 @@ def test_observations_with_two_predictors_have_an_evidence(build, latent):
     found = [PathSampling(256).estimate(rng, q, likelihood).log_evidence for _ in range(30)]
     ratios = np.exp(np.array(found) - logs.max()) / weights.mean()
     error = np.hypot(ratios.std() / np.sqrt(30), weights.std() / weights.mean() / np.sqrt(len(weights)))
-    assert error < 0.1
+    assert error < 0.15
     assert abs(ratios.mean() - 1.0) < 3.0 * error
 
 

