@@ -149,7 +149,7 @@ def algebra(one: xr.Dataset, series: str, group: np.ndarray, time: np.ndarray, z
 
 @pytest.mark.parametrize(
     ("series", "name"),
-    [*[("walk", name) for name in COMBINATIONS], ("regression", "both")],
+    [*[("walk", name) for name in COMBINATIONS if name != "new groups"], ("regression", "both")],
 )
 def test_draws_for_new_groups_and_times_have_the_moments_of_algebra(series, name):
     assert deviation_of_draws(series, COMBINATIONS[name]) < 0.75 * BOUND
