@@ -19,14 +19,13 @@ from scipy.linalg.lapack import dpotrf, dpotrs, dtrtri, dtrtrs
 from scipy.special import log_ndtr, ndtr
 
 from pmgp.core.approximations import block_matching, block_propagation
-from pmgp.core.approximations.block_matching import _definite
 from pmgp.core.estimators.importance import log_mean_exp
 from pmgp.core.likelihoods import compiled_terms
 from pmgp.core.likelihoods.block_moments import PlacedNodes, normalized, pairs, placed_nodes
 from pmgp.core.likelihoods.normal_interval import NormalInterval
 from pmgp.core.likelihoods.normal_tails import excess, hazard
 from pmgp.core.numerics import linalg
-from pmgp.core.numerics.block_matrices import ContrastBlocks
+from pmgp.core.numerics.block_matrices import ContrastBlocks, definite
 from pmgp.core.numerics.block_shrinkage import _solved
 from pmgp.core.numerics.compiled import loading, moments
 from pmgp.core.numerics.compiled.sites import INFORMATIVE, SHARP
@@ -251,7 +250,7 @@ def cavities_cavities(
     if not (np.isfinite(q_mean).all() and (np.einsum("icc->ci", marginals) <= (1.0 + rounding) * largest).all()):
         return False
     marginal, site = (contrasts @ x @ contrasts.T for x in (marginals, blocks))
-    if not _definite(marginal).all():
+    if not definite(marginal).all():
         return False
     mean, linear = (contrasts @ q_mean).T, (contrasts @ q_linear).T
     own = np.linalg.inv(marginal)

@@ -10,10 +10,10 @@ import pytest
 from numpy.testing import assert_allclose
 
 from pmgp.core.approximations import ExpectationPropagation, block_propagation
-from pmgp.core.approximations.block_matching import _definite, block_cavities, matched_blocks
+from pmgp.core.approximations.block_matching import block_cavities, matched_blocks
 from pmgp.core.gaussians import BlockConditioning
 from pmgp.core.numerics import block_matrices
-from pmgp.core.numerics.block_matrices import ContrastBlocks
+from pmgp.core.numerics.block_matrices import ContrastBlocks, definite
 from pmgp.core.numerics.compiled import cavities
 from tests.blocks.problems import classification
 from tests.kernels.references import REFERENCES, by_numpy
@@ -170,5 +170,5 @@ def test_cavities_without_a_kernel_are_those_of_the_numpy_version(monkeypatch):
 def test_matrices_are_definite_in_any_units(unit):
     scale = np.outer([1.0, unit, 1.0 / unit], [1.0, unit, 1.0 / unit])
     correlated, impossible, negative = (np.full((3, 3), by) + (1.0 - by) * np.eye(3) for by in (0.9, -0.6, 2.0))
-    assert _definite(scale * np.array([correlated, impossible, negative])).tolist() == [True, False, False]
-    assert _definite(np.full((1, 2, 2), np.nan)).tolist() == [False]
+    assert definite(scale * np.array([correlated, impossible, negative])).tolist() == [True, False, False]
+    assert definite(np.full((1, 2, 2), np.nan)).tolist() == [False]

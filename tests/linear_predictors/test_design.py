@@ -98,6 +98,11 @@ def signed(scale=None):
     return "u", "w"
 
 
+def scale_in_two_parameters():
+    scale, u = pm.HalfNormal("scale", 1.0), pm.Normal("u", 0.0, 1.0, shape=4)
+    pm.Normal("y", 0.1 + scale * u[GROUP], pm.math.exp(0.2 - 0.5 * (scale * u[GROUP])), observed=Z)
+
+
 BUILT = [indexed, slopes, sums_of_several, several_observed, table, scales_before, scales_beside_data, signed]
 
 
@@ -149,7 +154,8 @@ def test_rows_that_are_the_same_share_an_element():
 
 
 @pytest.mark.parametrize(
-    ("build", "names"), [(scales_before, ["w", "raw"]), (scales_beside_data, ["w", "raw", "other"])]
+    ("build", "names"),
+    [(scales_before, ["w", "raw"]), (scales_beside_data, ["w", "raw", "other"]), (scale_in_two_parameters, ["u"])],
 )
 def test_effects_with_a_scale_before_them_are_found(build, names):
     with pm.Model() as model:
@@ -292,6 +298,7 @@ def test_observations_with_two_predictors_have_an_evidence(build, latent):
     ratios = np.exp(np.array(found) - logs.max()) / weights.mean()
     error = np.hypot(ratios.std() / np.sqrt(30), weights.std() / weights.mean() / np.sqrt(len(weights)))
     assert error < 0.15
+    assert q.log_evidence == pytest.approx(np.log(np.exp(np.array(found) - max(found)).mean()) + max(found), abs=0.15)
     assert abs(ratios.mean() - 1.0) < 3.0 * error
 
 

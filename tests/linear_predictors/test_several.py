@@ -13,7 +13,7 @@ import pytest
 from numpy.polynomial.hermite_e import hermegauss
 
 import pmgp
-from pmgp.core.approximations import ExpectationPropagation
+from pmgp.core.approximations import ExpectationPropagation, Laplace
 from pmgp.core.markov import PathSampling
 from pmgp.interface.model.latent_gaussian import LatentGaussianModel, ModelError
 from pmgp.interface.model.taking_apart import take_apart
@@ -50,9 +50,10 @@ KINDS = [normal, zero_inflated, overdispersed, categories]
 
 
 def built(kind: Callable) -> pm.Model:
+    """The last element of u has no observations."""
     with pm.Model() as model:
         tau, omega = pm.HalfNormal("tau", 1.0), pm.HalfNormal("omega", 1.0)
-        u, v = pm.Normal("u", 0.0, tau, shape=3), pm.Normal("v", 0.0, omega, shape=3)
+        u, v = pm.Normal("u", 0.0, tau, shape=4), pm.Normal("v", 0.0, omega, shape=3)
         distribution, parameters, y = kind(u[GROUP], v[GROUP])
         distribution("y", **parameters, observed=y)
     return model
@@ -60,7 +61,7 @@ def built(kind: Callable) -> pm.Model:
 
 def evidence(kind: Callable) -> float:
     """log p(y), by quadrature over the two effects of each group."""
-    nodes, weights = hermegauss(40)
+    nodes, weights = hermegauss(80)
     u, v = (np.ravel(each) for each in np.meshgrid(TAU * nodes, OMEGA * nodes, indexing="ij"))
     mass, total = np.outer(weights, weights).ravel() / weights.sum() ** 2, 0.0
     distribution, parameters, y = kind(u, v)
@@ -70,13 +71,12 @@ def evidence(kind: Callable) -> float:
     return float(total)
 
 
-def miss(parts: LatentGaussianModel, truth: float, estimator=PathSampling(64, width=2, threshold=0.9)) -> float:  # noqa: B008
-    """The error of the mean of p^ / p over seeds, in standard errors."""
-    theta, rng = np.log([TAU, OMEGA]), np.random.default_rng(1)
+def miss(parts: LatentGaussianModel, truth: float) -> float:
+    """The error of the mean of 100 estimates p^ / p, which has a standard deviation of about .01."""
+    theta, rng, estimator = np.log([TAU, OMEGA]), np.random.default_rng(1), PathSampling(64, width=2, threshold=0.9)
     q = ExpectationPropagation().fit(parts.prior(theta), parts.likelihood(theta))
-    estimates = [estimator.estimate(rng, q, parts.likelihood(theta)).log_evidence for _ in range(60)]
-    ratios = np.exp(np.array(estimates) - truth)
-    return float(abs(ratios.mean() - 1.0) / (ratios.std() / np.sqrt(len(ratios))))
+    estimates = [estimator.estimate(rng, q, parts.likelihood(theta)).log_evidence for _ in range(100)]
+    return float(abs(np.exp(np.array(estimates) - truth).mean() - 1.0))
 
 
 @pytest.mark.parametrize("kind", KINDS, ids=lambda kind: kind.__name__)
@@ -84,11 +84,24 @@ def test_estimates_are_unbiased(kind):
     parts = take_apart(built(kind))
     assert parts.latent_vector.coupled.number == 2
     assert parts.latent_vector.coupled.shared.sites == 3
-    assert miss(parts, evidence(kind)) < 3.0
+    assert miss(parts, evidence(kind)) < 0.05
 
 
 def test_a_twin_with_exchanged_predictors_is_rejected():
-    assert miss(take_apart(built(lambda u, v: normal(v, u))), evidence(normal)) > 8.0
+    assert miss(take_apart(built(lambda u, v: normal(v, u))), evidence(normal)) > 0.2
+
+
+@pytest.mark.parametrize("method", [Laplace, ExpectationPropagation])
+def test_the_gradient_in_theta_is_that_of_differences(method):
+    """Categories are log-concave."""
+    parts, fit, theta = take_apart(built(categories)), method(tolerance=1e-10), np.log([TAU, OMEGA])
+    likelihood = parts.likelihood(theta)
+    found = fit.evidence_gradient(fit.fit(parts.prior(theta), likelihood), likelihood)
+    gradient = parts.covariance_pullback(theta, found.covariance, found.mean)
+    for place in range(2):
+        step = 1e-4 * np.eye(2)[place]
+        above, below = (fit.fit(parts.prior(at), likelihood).log_evidence for at in (theta + step, theta - step))
+        assert gradient[place] == pytest.approx((above - below) / 2e-4, rel=2e-3)
 
 
 @pytest.mark.parametrize("log_tau", [0.0, 6.0, 11.0])
@@ -127,17 +140,18 @@ def test_predictors_may_share_effects(predictors):
     q = ExpectationPropagation().fit(prior, likelihood)
     assert q.converged
     scaled = np.log([TAU]) if predictors is SAME["a scale before both"] else np.zeros(1)
-    nodes, weights = hermegauss(40)
+    nodes, weights = hermegauss(80)
     u, v = np.meshgrid(nodes, 0.5 * TAU * nodes, indexing="ij")
     eta, zeta = predictors(np.exp(scaled[0]), u, v)
     mass, truth = np.outer(weights, weights) / weights.sum() ** 2, 0.0
     for group in range(3):
         r = (Z[group == GROUP, None, None] - eta) * np.exp(-zeta)
         truth += np.log((mass * np.exp((-0.5 * r**2 - zeta - 0.5 * np.log(2.0 * np.pi)).sum(axis=0))).sum())
+    assert q.log_evidence == pytest.approx(truth, abs=0.1)
     rng = np.random.default_rng(4)
     found = [PathSampling(256).estimate(rng, q, likelihood).log_evidence for _ in range(30)]
     ratios = np.exp(np.array(found) - truth)
-    assert abs(ratios.mean() - 1.0) < 3.0 * ratios.std() / np.sqrt(30)
+    assert abs(ratios.mean() - 1.0) < 0.05
 
 
 def test_one_scale_for_all_and_predictors_in_some_terms_only():
@@ -149,14 +163,14 @@ def test_one_scale_for_all_and_predictors_in_some_terms_only():
         pm.Normal("y", eta, pm.math.exp(v[GROUP]), observed=Z)
         pm.Poisson("n", pm.math.exp(u), observed=np.array([1, 0, 2]))
     parts = take_apart(model)
-    nodes, weights = hermegauss(40)
+    nodes, weights = hermegauss(80)
     u, v = np.meshgrid(TAU * nodes, OMEGA * nodes, indexing="ij")
     mass, truth = np.outer(weights, weights) / weights.sum() ** 2, 0.0
     for group, n in enumerate([1, 0, 2]):
         r = (Z[group == GROUP, None, None] - u) * np.exp(-v)
         logs = (-0.5 * r**2 - v - 0.5 * np.log(2.0 * np.pi)).sum(axis=0) + n * u - np.exp(u) - np.log([1, 1, 2][n])
         truth += np.log((mass * np.exp(logs)).sum())
-    assert miss(parts, float(truth)) < 3.0
+    assert miss(parts, float(truth)) < 0.05
 
 
 def test_an_index_may_come_after_the_link():
@@ -164,7 +178,7 @@ def test_an_index_may_come_after_the_link():
         tau, omega = pm.HalfNormal("tau", 1.0), pm.HalfNormal("omega", 1.0)
         u, v = pm.Normal("u", 0.0, tau, shape=3), pm.Normal("v", 0.0, omega, shape=3)
         pm.Normal("y", 0.2 + u[GROUP], pm.math.exp(v - 0.1)[GROUP], observed=Z)
-    assert miss(take_apart(model), evidence(normal)) < 3.0
+    assert miss(take_apart(model), evidence(normal)) < 0.05
 
 
 def test_predictors_of_different_lengths_are_refused_in_words():
@@ -217,6 +231,7 @@ def test_a_step_method_that_is_pickled_computes_the_same(model):
     found, again = (one._evaluate(theta, None).log_screen for one in (step, copy))
     assert np.isfinite(found)
     assert again == found
+    assert step.scheme.estimator == PathSampling(width=16)
 
 
 def test_predictions_evidence_and_left_out_observations(model, idata):

@@ -181,6 +181,9 @@ def test_conditioning_is_that_of_dense_algebra(soft):
     np.testing.assert_allclose(q.marginals, within, rtol=2e-6, atol=2e-6 * within.max())
     before = (e @ np.linalg.inv(precision) @ e.T).diagonal()
     np.testing.assert_allclose(prior.site_variance, before, rtol=2e-6, atol=2e-6 * before.max())
+    cavities = np.linalg.inv(np.linalg.inv(q.marginals) - blocks.blocks)
+    sharpest = max(np.linalg.eigvals(blocks.blocks @ cavities).real.ravel())
+    assert q.sharpness == pytest.approx(sharpest, rel=1e-4)
     ratio = np.linalg.slogdet(precision)[1] - np.linalg.slogdet(precision + e.T @ w @ e)[1]
     exponent = mean @ (precision @ state + e.T @ linear) - state @ precision @ state
     assert q.log_normalizer == pytest.approx(0.5 * (ratio + exponent), rel=1e-9)

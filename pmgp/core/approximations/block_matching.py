@@ -15,7 +15,7 @@ import numpy as np
 from pmgp.core.approximations.moment_matching import UnknownMomentsError
 from pmgp.core.gaussians import BlockApproximation, BlockConditioning
 from pmgp.core.likelihoods.blocks import BlockLikelihood, BlockMoments
-from pmgp.core.numerics.block_matrices import BlockMatrix, ContrastBlocks, flat, stacked
+from pmgp.core.numerics.block_matrices import BlockMatrix, ContrastBlocks, definite, flat, stacked
 from pmgp.core.numerics.compiled.loading import compiled, vectors
 
 # Relative rounding of variances of q, which are at most those of the prior if K is positive semidefinite.
@@ -114,7 +114,7 @@ def _matched(
     """Return the matching b and W, and the sum of the sites' parts of the log-evidence."""
     if form is ContrastBlocks and isinstance(q.precision, ContrastBlocks):
         return _matched_softmax(contrasts, cavity, tilted, q.precision.scale, share)
-    sound = cavity.sound & np.isfinite(tilted.log_normalizer) & _definite(tilted.covariance)
+    sound = cavity.sound & np.isfinite(tilted.log_normalizer) & definite(tilted.covariance)
     covariance = np.where(sound[:, None, None], tilted.covariance, cavity.marginal_covariance)
     if tilted.curvature is None:
         site = np.where(sound[:, None, None], np.linalg.inv(covariance) - cavity.precision, cavity.site)
@@ -159,12 +159,3 @@ def _linear(cavity: BlockCavities, site: np.ndarray, mean: np.ndarray) -> np.nda
     """Return the linear parameters with which sites of the given precisions give q the tilted means: (n, d)."""
     total = np.einsum("nde,ne->nd", cavity.precision + site, mean)
     return total - np.einsum("nde,ne->nd", cavity.precision, cavity.mean)
-
-
-def _definite(matrices: np.ndarray) -> np.ndarray:
-    """Return whether each of (n, d, d) symmetric matrices is positive definite: (n,)."""
-    with np.errstate(invalid="ignore", divide="ignore"):
-        root = np.sqrt(np.einsum("idd->id", matrices))
-        correlations = matrices / (root[:, :, None] * root[:, None, :])
-    finite = np.isfinite(correlations).all(axis=(1, 2))
-    return finite & (np.linalg.eigvalsh(np.where(finite[:, None, None], correlations, 0.0))[:, 0] > 0.0)

@@ -176,7 +176,7 @@ class Prior(Gaussian):
     jitter : float
         Amount added to the diagonal of K so that it could be factorized, in units of the variance.
     vectors : int
-        Number of latent vectors that f consists of, one after another.
+        Number of latent vectors that f consists of, one after another, or of linear predictors of each site.
     """
 
     jitter: float = 0.0

@@ -1,4 +1,4 @@
-"""What conditioning on sites uses of priors with sites over several values, and of those with covariance matrices."""
+"""Priors that hold covariance matrices, and priors with sites over several values: what conditioning needs of them."""
 
 from __future__ import annotations
 

@@ -11,6 +11,7 @@ import numpy as np
 from scipy.special import ndtri
 
 from pmgp.core.likelihoods.blocks import BlockMoments
+from pmgp.core.numerics.block_matrices import flat
 from pmgp.core.numerics.quadrature import RESOLUTION, normal_rule
 
 # Gauss-Hermite nodes for each of one or two dimensions; for more dimensions, POINTS points of a Sobol sequence.
@@ -134,6 +135,19 @@ def moments_by_nodes(
     """
     placed, (nodes, mass) = placed_nodes(mean, covariance, near), normal_nodes(mean.shape[1], order)
     return placed.moments(log_density(placed.points(nodes)), nodes, mass)
+
+
+def moments_of_sites(
+    log_density: Callable[[np.ndarray], np.ndarray],
+    mean: np.ndarray,
+    covariance: np.ndarray,
+    near: tuple[np.ndarray, np.ndarray] | None,
+    order: int | None = None,
+) -> BlockMoments:
+    """Do the same for the log-density of all sites as a function of their values: (draws, C n) to (draws, n)."""
+    return moments_by_nodes(
+        lambda g: log_density(flat(g.transpose(2, 1, 0))).T, mean, covariance, near or (mean, covariance), order
+    )
 
 
 def pairs(nodes: np.ndarray) -> np.ndarray:

@@ -12,10 +12,10 @@ from typing import Any
 
 import numpy as np
 
-from pmgp.core.likelihoods.block_moments import moments_by_nodes
+from pmgp.core.likelihoods.block_moments import moments_of_sites
 from pmgp.core.likelihoods.blocks import BlockMoments, curvature_gradient
 from pmgp.core.likelihoods.shared_sites import SharedSites
-from pmgp.core.numerics.block_matrices import BlockMatrix, DenseBlocks, flat, stacked
+from pmgp.core.numerics.block_matrices import BlockMatrix, DenseBlocks, along_last, flat, stacked
 
 # Nodes for each of two dimensions: with 24, as for dense processes, moments take twice as long, and weights vary as
 # much. With 9, sharp sites are not found.
@@ -73,13 +73,7 @@ class RepeatedSites:
         self, mean: np.ndarray, covariance: np.ndarray, near: tuple[np.ndarray, np.ndarray] | None = None
     ) -> BlockMoments | None:
         """Return tilted moments from nodes around `near`, or None if a term depends on the values of several sites."""
-        if not self.separate:
-            return None
-
-        def log_density(g: np.ndarray) -> np.ndarray:
-            return self.log_density(flat(g.transpose(2, 1, 0))).T
-
-        return moments_by_nodes(log_density, mean, covariance, near or (mean, covariance), ORDER)
+        return moments_of_sites(self.log_density, mean, covariance, near, ORDER) if self.separate else None
 
     def _summed(self, gradient: np.ndarray) -> np.ndarray:
         return flat(self.shared.collect(stacked(gradient, len(self.shared.where))))
@@ -109,7 +103,7 @@ class CoupledLikelihood:
 
     def at_sites(self, f: np.ndarray) -> np.ndarray:
         """Return E f: (..., m) -> (..., C n)."""
-        return (self.design @ f.reshape(-1, f.shape[-1]).T).T.reshape(*f.shape[:-1], -1)
+        return along_last(self.design, f)
 
     def log_likelihood(self, f: np.ndarray) -> np.ndarray:
         """Return log p(y|f): (..., m) -> (...)."""

@@ -18,7 +18,7 @@ from pmgp.core.gaussians.held import CoupledPrior
 from pmgp.core.likelihoods.base import Divisible, Likelihood
 from pmgp.core.markov.prior import PrecisionPrior, PrecisionShrinkage
 from pmgp.core.markov.sparse import SparsePattern
-from pmgp.core.numerics.block_matrices import BlockMatrix, stacked
+from pmgp.core.numerics.block_matrices import BlockMatrix, definite, stacked
 
 # Values of a site may follow from each other, or be constant: their correlations have an eigenvalue below this. So that
 # cavities exist, the variances of these sites are raised by a share of the largest one.
@@ -62,7 +62,7 @@ class CoupledPrecisionPrior(PrecisionPrior, CoupledPrior):
     @cached_property
     def dependent(self) -> np.ndarray:
         """Whether the values of a site follow from each other, or one of them is constant: (n,)."""
-        return _dependent(self._site_blocks)
+        return ~definite(self._site_blocks, DEPENDENT)
 
     def at_sites(self, f: np.ndarray) -> np.ndarray:
         """Return E f: (..., m) -> (..., C n)."""
@@ -178,19 +178,13 @@ class CoupledPosterior(BlockApproximation):
     def log_ratios_of(self, likelihood: Likelihood, sites: Any, deviations: np.ndarray) -> np.ndarray:
         """Return the log of the likelihood over some of the sites, given the deviations of their values: (draws,)."""
         assert isinstance(likelihood, Divisible)
+        # Elements without observations may make up a group.
+        if not len(sites):
+            return np.zeros(len(deviations))
         at = stacked(np.arange(self.linear.size), self.prior.sites)[:, sites].ravel()
         g = deviations + self.site_mean[at]
         log_sites = g @ self.linear[at] - 0.5 * self.precision.subset(sites).quadratic(g)
         return likelihood.subset(sites).log_likelihood(g) - log_sites
-
-
-def _dependent(blocks: np.ndarray) -> np.ndarray:
-    """Return which covariances are singular: (n, C, C) to (n,)."""
-    roots = np.sqrt(np.einsum("icc->ic", blocks))
-    with np.errstate(invalid="ignore", divide="ignore"):
-        correlations = blocks / (roots[:, :, None] * roots[:, None, :])
-    known = np.isfinite(correlations).all(axis=(1, 2))
-    return ~known | (np.linalg.eigvalsh(np.where(known[:, None, None], correlations, 0.0))[:, 0] < DEPENDENT)
 
 
 def _raised(blocks: np.ndarray, which: np.ndarray) -> np.ndarray:

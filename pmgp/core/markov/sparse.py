@@ -18,6 +18,7 @@ from scipy import sparse
 
 from pmgp.core.markov.loading import loop
 from pmgp.core.markov.walks import Group, SparseWalk
+from pmgp.core.numerics.block_matrices import along_last
 
 
 @dataclass(frozen=True, eq=False)
@@ -290,7 +291,7 @@ class SparsePattern:
 
     def at_sites(self, x: np.ndarray) -> np.ndarray:
         """Return the values of the sites, all first ones, then all second ones, and so on: (..., m) -> (..., C n)."""
-        return (self._joined @ x.reshape(-1, self.shape[0]).T).T.reshape(*x.shape[:-1], -1)
+        return along_last(self._joined, x)
 
     def from_sites(self, b: np.ndarray) -> np.ndarray:
         """Return E' b: (C n,) -> (m,)."""
@@ -306,7 +307,7 @@ class SparsePattern:
 
     def observe(self, x: np.ndarray) -> np.ndarray:
         """Return A x: (..., m) -> (..., n)."""
-        return (self.design @ x.reshape(-1, self.shape[0]).T).T.reshape(*x.shape[:-1], self.sites)
+        return along_last(self.design, x)
 
     def spread(self, sites: np.ndarray) -> np.ndarray:
         """Return A' b: (n,) -> (m,)."""

@@ -10,7 +10,7 @@ from __future__ import annotations
 from collections.abc import Callable, Sequence
 from dataclasses import dataclass
 from functools import cached_property
-from typing import Protocol, Self
+from typing import Any, Protocol, Self
 
 import numpy as np
 
@@ -33,6 +33,20 @@ def stacked(x: np.ndarray, n: int) -> np.ndarray:
 def flat(x: np.ndarray) -> np.ndarray:
     """Join blocks into one flat vector: (..., C, n) -> (..., C n)."""
     return x.reshape(*x.shape[:-2], -1)
+
+
+def along_last(matrix: Any, x: np.ndarray) -> np.ndarray:
+    """Return the products of a matrix (n, m), which may be sparse, with vectors: (..., m) -> (..., n)."""
+    return (matrix @ x.reshape(-1, x.shape[-1]).T).T.reshape(*x.shape[:-1], matrix.shape[0])
+
+
+def definite(matrices: np.ndarray, least: float = 0.0) -> np.ndarray:
+    """Return whether the correlations of (n, d, d) symmetric matrices have only eigenvalues above a number: (n,)."""
+    with np.errstate(invalid="ignore", divide="ignore"):
+        root = np.sqrt(np.einsum("idd->id", matrices))
+        correlations = matrices / (root[:, :, None] * root[:, None, :])
+    finite = np.isfinite(correlations).all(axis=(1, 2))
+    return finite & (np.linalg.eigvalsh(np.where(finite[:, None, None], correlations, 0.0))[:, 0] > least)
 
 
 class BlockMatrix(Protocol):

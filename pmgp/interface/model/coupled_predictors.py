@@ -15,7 +15,7 @@ from pytensor.tensor.variable import TensorVariable
 from scipy import sparse
 
 from pmgp.core.likelihoods.shared_sites import SharedSites
-from pmgp.core.numerics.block_matrices import flat, stacked
+from pmgp.core.numerics.block_matrices import along_last, flat, stacked
 from pmgp.interface.model.distinct_rows import distinct
 from pmgp.interface.model.latent_variable import ModelError
 from pmgp.interface.model.linear_predictor import LinearPredictor
@@ -103,7 +103,7 @@ class CoupledPredictors:
 
     def of(self, x: np.ndarray) -> np.ndarray:
         """Return the predictors of all observations, given the pieces: (..., m) -> (..., C N)."""
-        return self.of_sites((self.design @ x.reshape(-1, x.shape[-1]).T).T.reshape(*x.shape[:-1], -1))
+        return self.of_sites(along_last(self.design, x))
 
     def variances(self, variance: np.ndarray) -> np.ndarray:
         """Return about the variances of the predictors, from those of the pieces as if these were independent."""

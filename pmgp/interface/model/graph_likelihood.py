@@ -21,9 +21,9 @@ from pytensor.tensor.shape import SpecifyShape
 from pytensor.tensor.type_other import NoneTypeT
 from pytensor.tensor.variable import TensorVariable
 
-from pmgp.core.likelihoods.block_moments import moments_by_nodes
+from pmgp.core.likelihoods.block_moments import moments_of_sites
 from pmgp.core.likelihoods.blocks import BlockMoments
-from pmgp.core.numerics.block_matrices import BlockMatrix, DenseBlocks, flat, stacked
+from pmgp.core.numerics.block_matrices import BlockMatrix, DenseBlocks, stacked
 from pmgp.core.numerics.quadrature import SITES, TiltedMoments, tilted_moments, tilted_moments_in_parts
 from pmgp.interface.graphs.compilation import CompiledOnRequest
 from pmgp.interface.graphs.rewriting import rewrite_by
@@ -179,14 +179,7 @@ class PyTensorBlockLikelihood(_FromGraph):
         self, mean: np.ndarray, covariance: np.ndarray, near: tuple[np.ndarray, np.ndarray] | None = None
     ) -> BlockMoments | None:
         """Return tilted moments from nodes around `near`, or None if a term depends on several observations' values."""
-        terms = self.functions.terms
-        if not terms.separate:
-            return None
-
-        def log_density(g: np.ndarray) -> np.ndarray:
-            return self.log_density(flat(g.transpose(2, 1, 0))).T
-
-        return moments_by_nodes(log_density, mean, covariance, near or (mean, covariance))
+        return moments_of_sites(self.log_density, mean, covariance, near) if self.separate else None
 
 
 class DivisibleBlockLikelihood(PyTensorBlockLikelihood):
