@@ -8,6 +8,7 @@ import numpy as np
 import pymc as pm
 import pytensor.tensor as pt
 import pytest
+from scipy.stats import norm
 
 import pmgp
 from pmgp.core.approximations import ExpectationPropagation, Laplace
@@ -61,9 +62,16 @@ def test_a_model_without_hyper_parameters_needs_no_point():
     assert abs(found.value - truth) < 4.0 * found.standard_error < 0.4
 
 
-def test_a_likelihood_that_does_not_factorize_is_refused_without_hyper_parameters_too():
+def test_a_sum_of_latent_values_has_an_evidence_without_hyper_parameters_too():
     with pm.Model() as model:
         pm.Normal("y", pm.MvNormal("f", np.zeros(3), cov=np.eye(3)).sum(), 1.0, observed=1.0)
+    found = pmgp.marginal.log_likelihood(model, compile_kwargs=FAST)
+    assert found.value == pytest.approx(norm.logpdf(1.0, scale=2.0), abs=1e-6)
+
+
+def test_a_likelihood_that_does_not_factorize_is_refused_without_hyper_parameters_too():
+    with pm.Model() as model:
+        pm.Normal("y", pt.exp(pm.MvNormal("f", np.zeros(40), cov=np.eye(40))).sum(), 1.0, observed=1.0)
     with pytest.raises(pmgp.ModelError, match="does not factorize over 'f'"):
         pmgp.marginal.log_likelihood(model, compile_kwargs=FAST)
 

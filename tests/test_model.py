@@ -540,11 +540,6 @@ def free_variable_below():
     pm.Normal("y", z, 1, observed=REALS)
 
 
-def differences():
-    f = latent_vector()
-    pm.Normal("y", f[1:] - f[:-1], 1, observed=REALS[1:])
-
-
 def summed_rate():
     pm.Poisson("y", pt.exp(latent_vector()).cumsum(), observed=COUNTS)
 
@@ -552,13 +547,11 @@ def summed_rate():
 WRONG_MODELS = {
     whitened: "'f_rotated_' is a whitened Gaussian process.*reparameterize=False",
     without_latent: r"no latent multivariate normal variable; 'f' is a normal variable .*latent=\['f'\]",
-    several_latent: r"several multivariate normal variables \(f, g\); say which are f with latent=",
     matrix_latent: "'f' has 3 dimensions",
     discrete_parameter: "must be continuous; these are not: kind",
     without_theta: "no hyper-parameters besides 'f'",
     nothing_observed: "no observed variable depends on 'f'",
     free_variable_below: "the free variables z depend on 'f'",
-    differences: "does not factorize over 'f'",
     summed_rate: "does not factorize over 'f'",
 }
 

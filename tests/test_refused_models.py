@@ -140,10 +140,10 @@ def forgotten_observations():
 
 
 def observations_of_others():
-    """An observation depends on one process here, and on the other one elsewhere."""
+    """An observation depends on one process here, and on functions of the other one everywhere before."""
     lengthscale = pm.Gamma("lengthscale", 2, 1)
     first, second = (process(name, lengthscale=lengthscale) for name in "ab")
-    pm.Poisson("y", mu=pt.exp(first + pt.roll(second, 1)), observed=COUNTS)
+    pm.Poisson("y", mu=pt.exp(first) + pt.exp(second).cumsum(), observed=COUNTS)
 
 
 def a_process_about_another():

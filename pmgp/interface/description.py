@@ -17,11 +17,11 @@ from pytensor.tensor.variable import TensorVariable
 
 from pmgp.core.markov import Part
 from pmgp.interface.model.context import current_model
-from pmgp.interface.model.effects import PROCESSES, is_correlated, is_normal, is_standard
+from pmgp.interface.model.effects import PROCESSES, effects, is_correlated, is_normal, is_standard
 from pmgp.interface.model.fields import field_of, is_field
 from pmgp.interface.model.identification import unidentified
 from pmgp.interface.model.latent_gaussian import LatentGaussianModel
-from pmgp.interface.model.latent_variable import below, find_latents, have_rows
+from pmgp.interface.model.latent_variable import below, find_latents, have_rows, is_dense
 from pmgp.interface.model.linear_nodes import inputs_read
 from pmgp.interface.model.maxima import several_maxima
 from pmgp.interface.model.missing import hyperparameters, imputed
@@ -168,8 +168,12 @@ def _integrable(structure: ModelStructure) -> dict[str, str]:
     """Return which long normal vectors are hyper-parameters, if they could be integrated out beside the others."""
     model, shapes = structure.model, structure.model.eval_rv_shapes()
     theta = [model.values_to_rvs[value] for value in structure.theta]
-    found = [str(rv.name) for rv in theta if is_standard(model, rv) and int(np.prod(shapes[rv.name])) > FEW]
-    if not found or not have_rows(structure.latents) or any(part in name for part in PROCESSES for name in found):
+    dense = any(map(is_dense, structure.latents))
+    beside = [*effects(model), *filter(is_correlated, model.free_RVs)] if dense else []
+    normal = [rv for rv in theta if is_standard(model, rv) or rv in beside]
+    found = [str(rv.name) for rv in normal if int(np.prod(shapes[rv.name])) > FEW]
+    in_rows = dense or have_rows(structure.latents)
+    if not found or not in_rows or any(part in name for part in PROCESSES for name in found):
         return {}
     latent = [*(str(rv.name) for rv in structure.latents), *found]
     try:

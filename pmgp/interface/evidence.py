@@ -115,9 +115,7 @@ def log_likelihood(
     model = current_model(model)
     values = value_point(model, point)
     known = not hyperparameters(model, find_latents(model, latent))
-    parts = take_apart(model, latent, values, compile_kwargs, given_theta=known)
-    if known:
-        parts.require_factorizing()
+    parts = take_apart(model, latent, values, compile_kwargs, given_theta=known, factorizing=True)
     if (unclear := several_maxima(parts)) is not None:
         warnings.warn(unclear, UserWarning, stacklevel=2)
     method = named_estimator(estimator, parts)

@@ -207,12 +207,6 @@ def scaled():
     pm.Poisson("y", pm.math.exp(level + several[GROUP] * raw[GROUP] + s[TIME]), observed=COUNTS)
 
 
-def mixed():
-    _, _, _, u, _, _ = pieces()
-    f = pm.MvNormal("f", np.zeros(8), np.eye(8))
-    pm.Poisson("y", pm.math.exp(f + u[GROUP]), observed=COUNTS)
-
-
 def deviations():
     _, level, _, u, _, s = pieces()
     pm.Normal("y", level + s[TIME], pm.math.exp(u[GROUP]), observed=Z)
@@ -258,7 +252,6 @@ def two_maps():
     ("build", "latent", "words"),
     [
         (two_maps, ["m"], r"second latent process besides 'm': 'r' is a field. Name both"),
-        (mixed, ["f", "u"], r"'f' has a dense covariance, and 'u' a sparse precision"),
         (averaged, None, r"linear predictors of u.*consist of \(u\).*pm\.Normal\('u', 0, tau, shape=G\)"),
         (indexed, ["u", "h"], r"'h' is not a free multivariate normal variable"),
     ],

@@ -203,7 +203,14 @@ def test_what_has_no_prediction_is_refused_in_words():
         pmgp.predict(idata, model=model)
     for function in (pmgp.predict, pmgp.sample_predictions):
         with pytest.raises(ValueError, match="Xnew is needed"):
-            function(idata, model=pmgp.models.classifier([[0.0], [1.0]], [0, 1]))
+            function(idata, model=in_time())
+
+
+def in_time() -> pm.Model:
+    with pm.Model() as model:
+        covariance = pm.HalfNormal("scale", 1.0) ** 2 * pm.gp.cov.Matern32(1, ls=1.0)
+        pm.Normal("y", pmgp.gp.Markov(cov_func=covariance).prior("f", X=[0.0, 1.0]), 1.0, observed=[0.0, 1.0])
+    return model
 
 
 # Predictors that expectations multiply, and several for an observation

@@ -1,4 +1,4 @@
-"""Sites over several linear predictors each, with a sparse precision: against dense algebra and quadrature."""
+"""Sites over linear predictors, with a sparse precision or a covariance: against dense algebra and quadrature."""
 
 from __future__ import annotations
 
@@ -13,6 +13,7 @@ from scipy import sparse
 from pmgp.core.approximations import ExpectationPropagation, Laplace
 from pmgp.core.approximations.block_propagation import propagated_from_prior
 from pmgp.core.estimators import ImportanceSampling
+from pmgp.core.gaussians import DensePrior, DesignPrior, IndependentPrior
 from pmgp.core.likelihoods.coupled_sites import CoupledLikelihood, RepeatedSites
 from pmgp.core.likelihoods.shared_sites import SharedSites
 from pmgp.core.markov import CoupledPrecisionPrior, PathSampling, SparsePattern
@@ -54,7 +55,7 @@ class Normal:
 
 
 class Case(NamedTuple):
-    prior: CoupledPrecisionPrior
+    prior: CoupledPrecisionPrior | DesignPrior
     likelihood: CoupledLikelihood
 
 
@@ -159,13 +160,24 @@ def random_pattern(rng: np.random.Generator, soft: bool) -> tuple[SparsePattern,
     return pattern, pattern.placed(np.append(upper, 0.7)), [precision + 0.7 * np.outer(direction, direction), *rows]
 
 
-@pytest.mark.parametrize("soft", [False, True])
-def test_conditioning_is_that_of_dense_algebra(soft):
+def dense_prior(mean: np.ndarray, precision: np.ndarray, rows: list[np.ndarray]) -> DesignPrior:
+    """With elements above the diagonal that may not be read."""
+    covariance = np.asfortranarray(np.tril(np.linalg.inv(precision)) + np.triu(np.full((7, 7), 9.0), 1))
+    return DesignPrior(
+        IndependentPrior([DensePrior(mean, covariance)]), sparse.csr_array(np.vstack(rows)), vectors=len(rows)
+    )
+
+
+@pytest.mark.parametrize("kind", ["sparse", "soft", "dense"])
+def test_conditioning_is_that_of_dense_algebra(kind):
     rng = np.random.default_rng(5)
-    pattern, values, (precision, *rows) = random_pattern(rng, soft)
+    pattern, values, (precision, *rows) = random_pattern(rng, kind == "soft")
     state, root = rng.normal(size=7), rng.normal(size=(5, 3, 3))
     blocks, linear = DenseBlocks(root @ root.swapaxes(1, 2) + 0.1 * np.eye(3)), rng.normal(size=15)
-    prior = CoupledPrecisionPrior(pattern, values, state, np.zeros(7))
+    if kind == "dense":
+        prior = dense_prior(state, precision, rows)
+    else:
+        prior = CoupledPrecisionPrior(pattern, values, state, np.zeros(7))
     conditioned = prior.conditioning()
     assert conditioned.on(linear, blocks)
     q, e = conditioned.approximation(0.0, 1), np.vstack(rows)
@@ -187,6 +199,37 @@ def test_conditioning_is_that_of_dense_algebra(soft):
     ratio = np.linalg.slogdet(precision)[1] - np.linalg.slogdet(precision + e.T @ w @ e)[1]
     exponent = mean @ (precision @ state + e.T @ linear) - state @ precision @ state
     assert q.log_normalizer == pytest.approx(0.5 * (ratio + exponent), rel=1e-9)
+
+
+def dense_effects() -> Case:
+    """The same as `effects`, with two covariances in place of a precision."""
+    likelihood = effects().likelihood
+    parts = [DensePrior(np.zeros(GROUPS), np.diag(np.full(GROUPS, deviation**2))) for deviation in DEVIATIONS]
+    return Case(DesignPrior(IndependentPrior(parts), likelihood.design, 2), likelihood)
+
+
+@pytest.mark.parametrize("fit", [Laplace(), ExpectationPropagation()])
+def test_a_covariance_gives_what_a_precision_gives(fit):
+    sparse_q, dense_q = (fit.fit(*case) for case in (effects(), dense_effects()))
+    assert dense_q.log_evidence == pytest.approx(sparse_q.log_evidence, abs=1e-8)
+    np.testing.assert_allclose(dense_q.mean, sparse_q.mean, atol=1e-8)
+    normals = np.random.default_rng(1).standard_normal((2, 20_000, 6))
+    drawn = dense_q.deviations_from(normals)
+    np.testing.assert_allclose(np.cov(drawn.T), sparse_q.product(np.eye(6)), atol=0.02)
+    likelihood = effects().likelihood
+    np.testing.assert_allclose(
+        dense_q.log_weights(likelihood, drawn[:5]), sparse_q.log_weights(likelihood, drawn[:5]), atol=1e-7
+    )
+
+
+def test_a_covariance_that_cannot_be_factorized_gives_no_q():
+    covariance = np.asfortranarray(np.diag([1.0, -1.0]))
+    prior = DesignPrior(
+        IndependentPrior([DensePrior(np.zeros(2), covariance)]), sparse.csr_array([[1.0, 1.0]]), vectors=1
+    )
+    assert prior.factorized() is None
+    assert np.isnan(prior.site_blocks).all()
+    assert not prior.conditioning().on(np.zeros(1), DenseBlocks(np.ones((1, 1, 1))))
 
 
 def test_draws_have_the_covariance_of_q():

@@ -63,8 +63,8 @@ def _propagated_blocks_from(
 def _blocks_propagated_from_prior(
     prior: Any, likelihood: BlockLikelihood, tolerance: float, max_sweeps: int
 ) -> Posterior | Failure:
-    # A softmax is log-concave: its mode is where the mass is.
-    if likelihood.site_form is ContrastBlocks:
+    # A softmax is log-concave, and a density of one value has no spike beside its mass: the mode is where that is.
+    if likelihood.site_form is ContrastBlocks or prior.vectors == 1:
         return Failure.NOT_CONVERGED
     return propagated_from_prior(prior, likelihood, tolerance, max_sweeps) or Failure.NOT_CONVERGED
 
@@ -117,4 +117,4 @@ _BLOCKS = SiteFamily(
 
 def family_of(prior: Prior) -> SiteFamily:
     """Return the family of sites that a prior is conditioned on."""
-    return _SINGLE if prior.vectors == 1 else _BLOCKS
+    return _BLOCKS if prior.in_blocks else _SINGLE

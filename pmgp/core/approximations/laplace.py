@@ -201,14 +201,14 @@ class Laplace:
     def evidence_gradient(self, approximation: Posterior, likelihood: Likelihood) -> EvidenceGradient | None:
         """Return the gradient of the log-evidence, as exact as the mode is; None where K is indefinite."""
         family = family_of(approximation.prior)
-        if approximation.converged or approximation.prior.vectors > 1:
+        if approximation.converged or approximation.prior.in_blocks:
             return family.laplace_gradient(approximation, likelihood)
         return family.matched_gradient(approximation, likelihood)
 
 
 def _has_curvature(conditioned: ConditionedPrior, f: np.ndarray) -> bool:
     """Whether each term whose slope at f would move f by a deviation of the prior also has a curvature there."""
-    if conditioned.prior.vectors > 1:
+    if conditioned.prior.in_blocks:
         return True
     gradient = conditioned.linear - conditioned.precision * f
     drawn = np.abs(gradient) * np.sqrt(conditioned.prior.variance) > 1.0

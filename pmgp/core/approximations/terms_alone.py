@@ -34,7 +34,7 @@ def approximation_by_terms(prior: Prior, likelihood: Likelihood, iterations: int
     Its log-evidence is that of expectation propagation for these sites. `iterations`: number of earlier ones, to which
     one is added.
     """
-    if prior.vectors > 1 or not prior.is_finite:
+    if prior.in_blocks or not prior.is_finite:
         return None
     conditioned, found = prior.conditioning(), _moments(prior, likelihood)
     if found is None:

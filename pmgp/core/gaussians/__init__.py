@@ -15,8 +15,9 @@ from pmgp.core.gaussians.base import (
     UnsupportedError,
 )
 from pmgp.core.gaussians.block_sites import BlockApproximation, BlockConditioning
-from pmgp.core.gaussians.blocks import BlockPrior
+from pmgp.core.gaussians.blocks import BlockPrior, IndependentPrior
 from pmgp.core.gaussians.dense import DensePrior
+from pmgp.core.gaussians.designs import DesignPrior
 from pmgp.core.gaussians.observed import BlockObservedPrior, ObservedPrior
 from pmgp.core.gaussians.shrinking import Shrinkage, ShrinkingPrior, ShrunkConditioning, ShrunkPosterior
 from pmgp.core.gaussians.site_groups import Group, SiteGroups
@@ -32,8 +33,10 @@ __all__ = [
     "Conditioning",
     "Coordinates",
     "DensePrior",
+    "DesignPrior",
     "Gaussian",
     "Group",
+    "IndependentPrior",
     "Observed",
     "ObservedPrior",
     "Posterior",

@@ -182,6 +182,11 @@ class Prior(Gaussian):
     jitter: float = 0.0
     vectors: int = 1
 
+    @property
+    def in_blocks(self) -> bool:
+        """Whether sites are over several values, or combinations of them, so that their precisions are matrices."""
+        return False
+
     @abstractmethod
     def deviations_from(self, normals: np.ndarray) -> np.ndarray:
         """Turn standard normals into draws of f - m: (size, n) -> (size, n)."""

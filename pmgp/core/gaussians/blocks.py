@@ -8,18 +8,114 @@ the same covariance share one prior object, with its factor.
 from __future__ import annotations
 
 from collections.abc import Callable, Iterable, Sequence
-from typing import cast
+from typing import Self, cast
 
 import numpy as np
 
+from pmgp.core.gaussians.base import ConditionedPrior, Prior
 from pmgp.core.gaussians.block_sites import BlockConditioning
 from pmgp.core.gaussians.dense import DensePrior
 from pmgp.core.gaussians.held import HeldCovariances
 from pmgp.core.gaussians.observed import BlockObservedPrior
 
 
-class BlockPrior(HeldCovariances):
-    """N(f|m, K) with a block-diagonal K.
+class IndependentPrior(Prior):
+    """N(f|m, K) with a block-diagonal K, without sites.
+
+    Parameters
+    ----------
+    parts : sequence of DensePrior
+        Priors of f_1, ..., f_C, of any sizes. An object that occurs several times is factorized once.
+    """
+
+    parts: tuple[DensePrior, ...]
+
+    def __init__(self, parts: Sequence[DensePrior]) -> None:
+        self.parts = tuple(parts)
+        self.mean = np.concatenate([part.mean for part in parts])
+        self.jitter = max(part.jitter for part in parts)
+        self._ends = np.cumsum([part.size for part in parts])
+
+    @property
+    def variance(self) -> np.ndarray:
+        """Prior variances: (size,)."""
+        return np.concatenate([part.variance for part in self.parts])
+
+    @property
+    def is_finite(self) -> bool:
+        """Whether means and covariances are finite."""
+        return all(part.is_finite for part in self.parts)
+
+    def conditioning(self) -> ConditionedPrior:
+        """Refuse: it is not known which elements belong to the same site."""
+        self._lacks("sites", "BlockPrior or DesignPrior")
+
+    def factorized(self) -> Self | None:
+        """Return the prior with its factor, with a jitter if it needs one; None if a part stays indefinite."""
+        # A part that occurs several times remembers its factorized form.
+        found = [part.factorized() for part in self.parts]
+        parts = [part for part in found if part is not None]
+        if len(parts) < len(found):
+            return None
+        same = all(part is before for part, before in zip(parts, self.parts, strict=True))
+        return self if same else type(self)(parts)
+
+    def inverted(self) -> Self:
+        """Return the prior after computing its inverse, instead of when that is first needed."""
+        for part in self.parts:
+            part.inverted()
+        return self
+
+    def scaled(self, ratio: float) -> Self:
+        """Return N(m, ratio K), with the factors that are already known."""
+        scaled = {id(part): part.scaled(ratio) for part in self.parts}
+        return type(self)([scaled[id(part)] for part in self.parts])
+
+    def deviations_from(self, normals: np.ndarray) -> np.ndarray:
+        """Return L e for each row e of standard normals: (draws, size) -> (draws, size)."""
+        return self._each(DensePrior.deviations_from, normals, axis=1)
+
+    def whiten(self, f: np.ndarray) -> np.ndarray:
+        """Return L^-1 (f - m) for f of shape (C n,), or for several f as rows: (k, C n)."""
+        return self._each(DensePrior.whiten, f, axis=-1)
+
+    def deviation(self, nu: np.ndarray) -> np.ndarray:
+        """Return L nu, for nu of shape (size,) or (size, k)."""
+        return self._each(DensePrior.deviation, nu)
+
+    def pull(self, gradient: np.ndarray) -> np.ndarray:
+        """Return L' g, for g of shape (size,) or (size, k)."""
+        return self._each(DensePrior.pull, gradient)
+
+    def solve(self, x: np.ndarray) -> np.ndarray:
+        """Return K^-1 x for x of shape (C n,) or (size, k)."""
+        return self._each(DensePrior.solve, x)
+
+    def product(self, x: np.ndarray) -> np.ndarray:
+        """Return K x for x of shape (C n,) or (size, k)."""
+        return self._each(DensePrior.product, x)
+
+    def precision_product(self, x: np.ndarray) -> np.ndarray:
+        """Return K^-1 x using the inverses, for many x of shape (C n,)."""
+        return self._each(DensePrior.precision_product, x)
+
+    def log_density(self, f: np.ndarray) -> float:
+        """Return log N(f|m, K) for f of shape (C n,)."""
+        return sum(part.log_density(x) for part, x in zip(self.parts, self._split(f), strict=True))
+
+    def _split(self, x: np.ndarray, axis: int = 0) -> list[np.ndarray]:
+        return np.split(x, self._ends[:-1], axis)
+
+    def _each(
+        self, function: Callable[[DensePrior, np.ndarray], np.ndarray], x: np.ndarray, axis: int = 0
+    ) -> np.ndarray:
+        """Apply a function to each part and its block of x, and join the results along the same axis."""
+        values = [function(part, block) for part, block in zip(self.parts, self._split(x, axis), strict=True)]
+        return np.concatenate(values, axis)
+
+
+class BlockPrior(IndependentPrior, HeldCovariances):
+    """N(f|m, K) with a block-diagonal K, and a site over the elements with the same index.
 
     Parameters
     ----------
@@ -32,24 +128,14 @@ class BlockPrior(HeldCovariances):
         If there are no parts, or parts of different sizes.
     """
 
+    parts: tuple[DensePrior, ...]
+
     def __init__(self, parts: Sequence[DensePrior]) -> None:
         sizes = [part.size for part in parts]
         if len(set(sizes)) != 1:
             raise ValueError(f"latent vectors must have the same length, not {sizes} elements")
-        self.parts: tuple[DensePrior, ...] = tuple(parts)
-        self.mean = np.concatenate([part.mean for part in parts])
+        super().__init__(parts)
         self.vectors = len(parts)
-        self.jitter = max(part.jitter for part in parts)
-
-    @property
-    def variance(self) -> np.ndarray:
-        """Prior variances: (C n,)."""
-        return np.concatenate([part.variance for part in self.parts])
-
-    @property
-    def is_finite(self) -> bool:
-        """Whether means and covariances are finite."""
-        return all(part.is_finite for part in self.parts)
 
     def conditioning(self) -> BlockConditioning:
         """Return the prior in the form that a search for sites conditions."""
@@ -63,59 +149,6 @@ class BlockPrior(HeldCovariances):
             return None
         # A part with a jitter is another prior.
         return BlockObservedPrior(BlockPrior([cast(DensePrior, part.prior) for part in parts]), parts)
-
-    def factorized(self) -> BlockPrior | None:
-        """Return the prior with its factor, with a jitter if it needs one; None if a part stays indefinite."""
-        # A part that occurs several times remembers its factorized form.
-        found = [part.factorized() for part in self.parts]
-        parts = [part for part in found if part is not None]
-        if len(parts) < len(found):
-            return None
-        same = all(part is before for part, before in zip(parts, self.parts, strict=True))
-        return self if same else BlockPrior(parts)
-
-    def inverted(self) -> BlockPrior:
-        """Return the prior after computing its inverse, instead of when that is first needed."""
-        for part in self.parts:
-            part.inverted()
-        return self
-
-    def scaled(self, ratio: float) -> BlockPrior:
-        """Return N(m, ratio K), with the factors that are already known."""
-        scaled = {id(part): part.scaled(ratio) for part in self.parts}
-        return BlockPrior([scaled[id(part)] for part in self.parts])
-
-    def deviations_from(self, normals: np.ndarray) -> np.ndarray:
-        """Return L e for each row e of standard normals: (size, C n) -> (size, C n)."""
-        return self._each(DensePrior.deviations_from, normals, axis=1)
-
-    def whiten(self, f: np.ndarray) -> np.ndarray:
-        """Return L^-1 (f - m) for f of shape (C n,), or for several f as rows: (k, C n)."""
-        return self._each(DensePrior.whiten, f, axis=-1)
-
-    def deviation(self, nu: np.ndarray) -> np.ndarray:
-        """Return L nu: (C n,) -> (C n,)."""
-        return self._each(DensePrior.deviation, nu)
-
-    def pull(self, gradient: np.ndarray) -> np.ndarray:
-        """Return L' g: (C n,) -> (C n,)."""
-        return self._each(DensePrior.pull, gradient)
-
-    def solve(self, x: np.ndarray) -> np.ndarray:
-        """Return K^-1 x for x of shape (C n,) or (C n, k)."""
-        return self._each(DensePrior.solve, x)
-
-    def product(self, x: np.ndarray) -> np.ndarray:
-        """Return K x for x of shape (C n,) or (C n, k)."""
-        return self._each(DensePrior.product, x)
-
-    def precision_product(self, x: np.ndarray) -> np.ndarray:
-        """Return K^-1 x using the inverses, for many x of shape (C n,)."""
-        return self._each(DensePrior.precision_product, x)
-
-    def log_density(self, f: np.ndarray) -> float:
-        """Return log N(f|m, K) for f of shape (C n,)."""
-        return sum(part.log_density(x) for part, x in zip(self.parts, self._split(f), strict=True))
 
     def log_density_gradient(self, f: np.ndarray) -> tuple[np.ndarray, np.ndarray]:
         """Return the gradients of log N(f|m, K) in the K_c, (C, n, n), and in m, (C n,)."""
@@ -153,13 +186,3 @@ class BlockPrior(HeldCovariances):
             rows = slice(number * self.sites, (number + 1) * self.sites)
             factor[rows, rows] = np.tril(block)
         return factor
-
-    def _split(self, x: np.ndarray, axis: int = 0) -> list[np.ndarray]:
-        return np.split(x, len(self.parts), axis)
-
-    def _each(
-        self, function: Callable[[DensePrior, np.ndarray], np.ndarray], x: np.ndarray, axis: int = 0
-    ) -> np.ndarray:
-        """Apply a function to each part and its block of x, and join the results along the same axis."""
-        values = [function(part, block) for part, block in zip(self.parts, self._split(x, axis), strict=True)]
-        return np.concatenate(values, axis)

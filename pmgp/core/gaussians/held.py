@@ -40,6 +40,11 @@ class CoupledPrior(Prior):
     smallest_cavity: float = 1e-8
 
     @property
+    def in_blocks(self) -> bool:
+        """True: the precisions of sites are matrices."""
+        return True
+
+    @property
     @abstractmethod
     def sites(self) -> int:
         """Number n of sites."""

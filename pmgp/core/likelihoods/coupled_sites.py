@@ -73,7 +73,9 @@ class RepeatedSites:
         self, mean: np.ndarray, covariance: np.ndarray, near: tuple[np.ndarray, np.ndarray] | None = None
     ) -> BlockMoments | None:
         """Return tilted moments from nodes around `near`, or None if a term depends on the values of several sites."""
-        return moments_of_sites(self.log_density, mean, covariance, near, ORDER) if self.separate else None
+        if not self.separate:
+            return None
+        return moments_of_sites(self.log_density, mean, covariance, near, ORDER if mean.shape[1] == 2 else None)
 
     def _summed(self, gradient: np.ndarray) -> np.ndarray:
         return flat(self.shared.collect(stacked(gradient, len(self.shared.where))))

@@ -8,32 +8,23 @@ from __future__ import annotations
 
 from dataclasses import dataclass
 from functools import cached_property
-from typing import Any, ClassVar, NoReturn
+from typing import Any, NoReturn
 
 import numpy as np
 
-from pmgp.core.gaussians import BlockApproximation, BlockConditioning
-from pmgp.core.gaussians.base import EPSILON, LARGEST_ERROR
-from pmgp.core.gaussians.held import CoupledPrior
+from pmgp.core.gaussians import BlockConditioning
+from pmgp.core.gaussians.linear_sites import LinearSitesApproximation, LinearSitesPrior
 from pmgp.core.likelihoods.base import Divisible, Likelihood
 from pmgp.core.markov.prior import PrecisionPrior, PrecisionShrinkage
 from pmgp.core.markov.sparse import SparsePattern
-from pmgp.core.numerics.block_matrices import BlockMatrix, definite, stacked
-
-# Values of a site may follow from each other, or be constant: their correlations have an eigenvalue below this. So that
-# cavities exist, the variances of these sites are raised by a share of the largest one.
-DEPENDENT, SHARE = 1e-8, 1e-6
-# The smallest cavity, and the largest sharpness for which expectation propagation was right. They may be smaller and
-# larger than with dense processes, because variances of q are no differences.
-SMALLEST_CAVITY, SHARPEST = 1e-13, 1e11
+from pmgp.core.numerics.block_matrices import BlockMatrix, stacked
 
 
 @dataclass(frozen=True, eq=False)
-class CoupledPrecisionPrior(PrecisionPrior, CoupledPrior):
+class CoupledPrecisionPrior(PrecisionPrior, LinearSitesPrior):
     """The prior of f = x + c, where x ~ N(m, Q^-1), with the sites of a pattern that is `coupled`."""
 
     pattern: SparsePattern
-    smallest_cavity: ClassVar[float] = SMALLEST_CAVITY  # type: ignore[misc]
 
     @property
     def vectors(self) -> int:  # type: ignore[override]
@@ -51,18 +42,9 @@ class CoupledPrecisionPrior(PrecisionPrior, CoupledPrior):
         return self.pattern.variances(self.covariances)
 
     @cached_property
-    def site_variance(self) -> np.ndarray:
-        """Variances of the values of the sites: (C n,)."""
-        return np.einsum("icc->ci", _raised(self._site_blocks, self.dependent)).ravel()
-
-    @cached_property
-    def _site_blocks(self) -> np.ndarray:
+    def site_blocks(self) -> np.ndarray:
+        """Covariances of the values of each site: (n, C, C)."""
         return self.pattern.site_blocks(self.covariances)
-
-    @cached_property
-    def dependent(self) -> np.ndarray:
-        """Whether the values of a site follow from each other, or one of them is constant: (n,)."""
-        return ~definite(self._site_blocks, DEPENDENT)
 
     def at_sites(self, f: np.ndarray) -> np.ndarray:
         """Return E f: (..., m) -> (..., C n)."""
@@ -104,7 +86,7 @@ class CoupledShrinkage(PrecisionShrinkage):
 
     def marginals(self) -> np.ndarray:
         """Return the covariances of the values of each site: (n, C, C)."""
-        return _raised(self.prior.pattern.site_blocks(self.covariances), self.prior.dependent)
+        return self.prior.raised(self.prior.pattern.site_blocks(self.covariances))
 
 
 class CoupledConditioning(BlockConditioning):
@@ -121,33 +103,11 @@ class CoupledConditioning(BlockConditioning):
 
 
 @dataclass(frozen=True, eq=False)
-class CoupledPosterior(BlockApproximation):
+class CoupledPosterior(LinearSitesApproximation):
     """The approximation q(f); see `BlockApproximation`. A draw takes one triangular solve."""
 
     prior: CoupledPrecisionPrior
-    shrinkage: CoupledShrinkage  # type: ignore[assignment]
-
-    @property
-    def variance(self) -> np.ndarray:
-        """Marginal variances of f under q: (m,)."""
-        return self.shrinkage.diagonal()
-
-    @property
-    def sharpness(self) -> float:
-        """The largest precision of a site, times the variance under q without that site.
-
-        The prior's variance says little here: that of a random walk grows with time.
-        """
-        informed = self.precision.blocks @ self.marginals
-        share = np.linalg.eigvals(informed).real.max() if np.isfinite(informed).all() else 1.0
-        return float(share / (1.0 - share)) if share < 1.0 else np.inf
-
-    @property
-    def resolved(self) -> bool:
-        """Whether the log-evidence survives rounding of b g and g'W g, and of the variances of sharp sites."""
-        offset = self.prior.at_sites(self.prior.mean)
-        moved = self.precision.quadratic(np.stack([self.site_mean - offset, offset]))
-        return self.sharpness <= SHARPEST and not EPSILON * float(moved.sum()) > LARGEST_ERROR
+    shrinkage: CoupledShrinkage
 
     def covariance_bar(self, alpha: np.ndarray) -> tuple[np.ndarray, np.ndarray]:
         """Return the bar for Q's values of the log-evidence at fixed sites, and covariances of sites, (n, C, C)."""
@@ -185,12 +145,3 @@ class CoupledPosterior(BlockApproximation):
         g = deviations + self.site_mean[at]
         log_sites = g @ self.linear[at] - 0.5 * self.precision.subset(sites).quadratic(g)
         return likelihood.subset(sites).log_likelihood(g) - log_sites
-
-
-def _raised(blocks: np.ndarray, which: np.ndarray) -> np.ndarray:
-    """Return covariances, with larger variances where they are singular: (n, C, C)."""
-    raised = blocks.copy()
-    diagonal = np.einsum("icc->ic", raised)
-    largest = diagonal.max(axis=1, keepdims=True)
-    diagonal += SHARE * which[:, None] * np.where(largest > 0.0, largest, 1.0)
-    return raised

@@ -26,7 +26,7 @@ def surrogate_noise(prior: Prior, likelihood: Likelihood) -> np.ndarray:
     """
     variance = prior.variance.copy()
     # With several latent vectors the moments would be the joint ones of all values of an observation.
-    moments = None if prior.vectors > 1 else likelihood.tilted_moments(prior.mean, variance)
+    moments = None if prior.in_blocks else likelihood.tilted_moments(prior.mean, variance)
     if moments is None:
         precision = likelihood.fisher_information(prior.mean)
     else:

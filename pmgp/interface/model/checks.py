@@ -96,8 +96,8 @@ def refuse_other_processes(
                 advice = "Name both with latent=[...], or leave latent out: they are integrated out together"
             else:
                 advice = (
-                    f"{latent.name!r} has a dense covariance, and a sparse precision cannot be integrated out with it. "
-                    "Add a kernel for the second process to cov_func of the first, or sample the model with PyMC's NUTS"
+                    f"latent={[*latent.names, rv.name]} integrates both out together, if the likelihood depends on "
+                    "linear predictors of them"
                 )
             raise ModelError(
                 f"the model has a second latent process besides {latent.name!r}: {rv.name!r} is a {kind_of(rv)}. "

@@ -20,9 +20,12 @@ from pmgp.interface.model.distinct_rows import distinct
 from pmgp.interface.model.latent_variable import ModelError
 from pmgp.interface.model.linear_predictor import LinearPredictor
 
+# The most values of a site: each has its own derivatives, and expectations over so many have large errors.
+MOST = 32
+
 
 class UnmatchedError(Exception):
-    """It is not known which predictors belong to the same observation."""
+    """It is not known which predictors belong to the same observation, or there are too many."""
 
 
 class Part(NamedTuple):
@@ -118,21 +121,23 @@ class CoupledPredictors:
         return self.__dict__ | {"vector": None}
 
 
-def coupled_predictors(predictor: LinearPredictor, terms: list[TensorVariable]) -> CoupledPredictors | None:
-    """Return the predictors if some terms depend on several, and None if not.
+def coupled_predictors(
+    predictor: LinearPredictor, terms: list[TensorVariable], always: bool = False
+) -> CoupledPredictors | None:
+    """Return the predictors if some terms depend on several, or `always`, and None if not.
 
-    Raises UnmatchedError if those of the same terms are in arrays of different lengths.
+    Raises UnmatchedError if those of the same terms are in arrays of different lengths, or more than `MOST`.
     """
     parts = _parts(predictor, terms)
     together = predictor.together(terms)
-    if all(sum(len(parts[node]) for node in nodes) == 1 for nodes in together):
+    if not always and all(sum(len(parts[node]) for node in nodes) == 1 for nodes in together):
         return None
     rows = predictor.design()
     groups = [[part for node in nodes for part in parts[node] if rows[part.elements].nnz] for nodes in together]
     groups = [group for group in groups if group]
-    if all(len(group) == 1 for group in groups):
+    if not groups or (not always and all(len(group) == 1 for group in groups)):
         return None
-    if any(len({part.elements.size for part in group}) > 1 for group in groups):
+    if any(len(group) > MOST or len({part.elements.size for part in group}) > 1 for group in groups):
         raise UnmatchedError
     constant = [part for each in parts for part in each if not rows[part.elements].nnz]
     return CoupledPredictors(predictor, groups, constant)

@@ -23,7 +23,7 @@ from pytensor.tensor.variable import TensorVariable
 
 from pmgp.core.likelihoods.block_moments import moments_of_sites
 from pmgp.core.likelihoods.blocks import BlockMoments
-from pmgp.core.numerics.block_matrices import BlockMatrix, DenseBlocks, stacked
+from pmgp.core.numerics.block_matrices import BlockMatrix, DenseBlocks
 from pmgp.core.numerics.quadrature import SITES, TiltedMoments, tilted_moments, tilted_moments_in_parts
 from pmgp.interface.graphs.compilation import CompiledOnRequest
 from pmgp.interface.graphs.rewriting import rewrite_by
@@ -167,7 +167,8 @@ class PyTensorBlockLikelihood(_FromGraph):
     def derivatives(self, f: np.ndarray) -> tuple[np.ndarray, DenseBlocks]:
         """Return the gradient, and the blocks of the curvature with the absolute values of their eigenvalues."""
         gradient, curvature = self.functions.derivatives(np.ascontiguousarray(f), self.theta)
-        blocks = np.moveaxis(stacked(curvature, f.size // self.functions.number), 2, 0)
+        number = self.functions.number
+        blocks = np.moveaxis(curvature.reshape(number, number, -1), 2, 0)
         finite = np.where(np.isfinite(blocks), blocks, 0.0)
         return gradient, DenseBlocks.from_curvature(0.5 * (finite + finite.swapaxes(1, 2)))
 

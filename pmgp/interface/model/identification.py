@@ -30,7 +30,7 @@ def unidentified(model: pm.Model, parts: Any) -> str | None:
     ModelError.
     """
     latent = parts.latent_vector
-    if not isinstance(latent, LatentPieces):
+    if not isinstance(latent, LatentPieces) or latent.dense:
         return None
     found = []
     for places in latent.alike:

@@ -18,7 +18,7 @@ from pmgp.interface.model.coupled_predictors import CoupledPredictors, Unmatched
 from pmgp.interface.model.distinct_rows import distinct_rows
 from pmgp.interface.model.effects import is_standard
 from pmgp.interface.model.images import image_of
-from pmgp.interface.model.latent_variable import ModelError
+from pmgp.interface.model.latent_variable import ModelError, is_dense
 from pmgp.interface.model.latent_vector import LatentVector
 from pmgp.interface.model.linear_nodes import predictors
 from pmgp.interface.model.linear_predictor import Leaf, LinearPredictor
@@ -50,7 +50,8 @@ class LatentPieces:
     It takes the place of a `LatentVector`. With x the m elements of all pieces, f is D x, where the `design` D is the
     identity with the sums below it; `shared` has the element of f that each predictor is. If observations have several
     predictors, f is x, and `coupled` has the predictors; `unmatched` says whether those of an observation could not be
-    found. x has the images of the variables in `maps`.
+    found. x has the images of the variables in `maps`. `dense` says whether one of them has a covariance matrix; then f
+    is x too, however many predictors observations have.
     """
 
     number = 1
@@ -72,6 +73,7 @@ class LatentPieces:
         self.maps: dict[str, ThetaMap] = {}
         self.predictors: PredictorValues | CoupledPredictors
         self.unmatched = False
+        self.dense = any(map(is_dense, variables))
         self.leaves = [self._leaf(model, rv, point, terms) for rv in variables]
         self.predictor, self.coupled = self._found(terms)
         self.vector, self.write = self.predictor.vector, self.predictor.write
@@ -86,7 +88,7 @@ class LatentPieces:
             found = predictors(terms, nodes, self._theta.values, apart)
             tried.append(LinearPredictor(found, self.leaves, self._theta))
             try:
-                return tried[-1], coupled_predictors(tried[-1], terms)
+                return tried[-1], coupled_predictors(tried[-1], terms, always=self.dense)
             except UnmatchedError:
                 continue
         self.unmatched = True

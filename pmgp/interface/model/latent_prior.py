@@ -12,7 +12,7 @@ import pytensor.tensor as pt
 from pytensor.graph.basic import equal_computations
 from pytensor.tensor.variable import TensorVariable
 
-from pmgp.core.gaussians import BlockPrior, DensePrior
+from pmgp.core.gaussians import BlockPrior, DensePrior, DesignPrior
 from pmgp.core.likelihoods.checks import marked_rows
 from pmgp.interface.covariance.blocked import BlockedCovariance
 from pmgp.interface.covariance.distances import centered
@@ -31,7 +31,7 @@ class MatrixPrior:
     # Whether f has a sparse precision, so that its values can be drawn one after another.
     markov: ClassVar[bool] = False
 
-    def __call__(self, theta: np.ndarray) -> DensePrior | BlockPrior:
+    def __call__(self, theta: np.ndarray) -> DensePrior | BlockPrior | DesignPrior:
         """Return p(f|theta)."""
         raise NotImplementedError
 

@@ -39,6 +39,10 @@ class ModelError(ValueError):
     """
 
 
+class NotFactorizingError(ModelError):
+    """Some terms of the likelihood depend on several latent values."""
+
+
 def find_latents(
     model: pm.Model, latent: TensorVariable | str | Sequence[TensorVariable | str] | None = None
 ) -> list[TensorVariable]:
@@ -75,14 +79,6 @@ def find_latents(
     twice = [rv.name for position, rv in enumerate(found) if rv in found[:position]]
     if twice:
         raise ModelError(f"latent names {twice[0]!r} twice: name each latent variable once")
-    dense = [rv.name for rv in found if _made_by(rv, MvNormalRV) and not is_correlated(rv)]
-    if dense and len(dense) < len(found):
-        others = [rv.name for rv in found if rv.name not in dense]
-        raise ModelError(
-            f"{', '.join(map(repr, dense))} has a dense covariance, and {', '.join(map(repr, others))} a sparse "
-            "precision: they cannot be integrated out together. Name the ones that are f with latent=...; the others "
-            "are then hyper-parameters, and must not be a second process"
-        )
     if not found:
         refuse_split(model)
         raise ModelError(f"the model has no latent multivariate normal variable; {_instead(model)}")
@@ -154,7 +150,7 @@ def _named(model: pm.Model, latent: TensorVariable | str) -> TensorVariable:
 
 def _candidates(model: pm.Model) -> list[TensorVariable]:
     """Return the free multivariate normal variables, except conditionals of others at new inputs."""
-    normal = [rv for rv in model.free_RVs if _made_by(rv, MvNormalRV) and not is_correlated(rv)]
+    normal = list(filter(is_dense, model.free_RVs))
     data = set(ancestors([*model.observed_RVs, *model.potentials]))
     return [rv for rv in normal if rv in data or not set(normal) & (set(ancestors([rv])) - {rv})]
 
@@ -171,9 +167,14 @@ def _pieces(model: pm.Model) -> list[TensorVariable]:
 
 
 def are_summed(latents: list[TensorVariable]) -> bool:
-    """Return whether latent variables are summed in linear predictors: not a single process, and not dense ones."""
-    pieces = [rv for rv in latents if is_markov(rv) or is_normal(rv) or is_correlated(rv)]
-    return len(pieces) > 1 or any(not is_markov(rv) for rv in pieces)
+    """Return whether latent variables are summed in linear predictors: not a single one, and not only dense ones."""
+    others = [rv for rv in latents if not is_dense(rv)]
+    return bool(others) and (len(latents) > 1 or not is_markov(others[0]))
+
+
+def is_dense(rv: TensorVariable) -> bool:
+    """Return whether a variable is a process with a covariance matrix: multivariate normal, but not effects."""
+    return _made_by(rv, MvNormalRV) and not is_correlated(rv)
 
 
 def have_rows(latents: list[TensorVariable]) -> bool:

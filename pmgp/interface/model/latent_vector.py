@@ -11,8 +11,6 @@ import pytensor.tensor as pt
 from pytensor.graph.replace import clone_replace
 from pytensor.tensor.variable import TensorVariable
 
-from pmgp.interface.model.latent_variable import ModelError
-
 
 class LatentVector:
     """The latent variables of a model, as one vector.
@@ -29,13 +27,6 @@ class LatentVector:
         self._rows = [shape[0] if len(shape) == 2 else None for shape in shapes]
         self.number = sum(rows or 1 for rows in self._rows)
         self._sizes = [int(np.prod(shape)) for shape in shapes]
-        lengths = {shape[-1] for shape in shapes}
-        if len(lengths) > 1:
-            raise ModelError(
-                f"the model has several multivariate normal variables ({self.name}); say which are f with latent=...: "
-                f"with {', '.join(str(shape[-1]) for shape in shapes)} elements they cannot all be latent vectors, "
-                "which have one element for each observation. The others are then hyper-parameters"
-            )
         single = len(variables) == 1 and self._rows[0] is None
         self.vector = self.values[0] if single else pt.vector("f", dtype=self.values[0].dtype)
 

@@ -24,7 +24,7 @@ from pmgp.interface.model.graph_likelihood import (
 )
 from pmgp.interface.model.joint_terms import JointTerms
 from pmgp.interface.model.latent_pieces import LatentPieces, PredictorValues
-from pmgp.interface.model.latent_variable import ModelError
+from pmgp.interface.model.latent_variable import NotFactorizingError
 from pmgp.interface.model.latent_vector import LatentVector
 from pmgp.interface.model.likelihood_terms import LikelihoodTerms
 from pmgp.interface.model.missing_gradients import naming_missing_gradients
@@ -145,7 +145,7 @@ class GraphLikelihood:
     def require_factorizing(self) -> None:
         """Refuse a likelihood that does not factorize over f: its Hessian in f is not diagonal, or not finite."""
         if self._coupling is not None:
-            raise ModelError(
+            raise NotFactorizingError(
                 f"the likelihood does not factorize over {self._observations.latent_name!r}: {self._coupling}; "
                 f"each observation must depend on one latent value{' of each vector' if self._several else ''}"
             )

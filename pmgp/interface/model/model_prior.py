@@ -10,6 +10,7 @@ import pymc as pm
 from pytensor.tensor.variable import TensorVariable
 
 from pmgp.core.gaussians import Prior
+from pmgp.interface.model.dense_sums import DenseSumPrior
 from pmgp.interface.model.field_prior import FieldPrior
 from pmgp.interface.model.fields import is_field
 from pmgp.interface.model.latent_pieces import LatentPieces
@@ -77,7 +78,7 @@ KINDS: list[tuple[Callable[[TensorVariable], bool], Callable[..., ModelPrior]]] 
 def model_prior(model: pm.Model, latent: LatentVector | LatentPieces, theta: ThetaVector) -> ModelPrior:
     """Return the function from theta to p(f|theta), for the kind of the first latent variable or a sum of pieces."""
     if isinstance(latent, LatentPieces):
-        return SumPrior(model, latent, theta, model_prior)
+        return (DenseSumPrior if latent.dense else SumPrior)(model, latent, theta, model_prior)
     first = latent.variables[0]
     make = next((make for is_of_kind, make in KINDS if is_of_kind(first)), latent_prior)
     return make(model, latent, theta)

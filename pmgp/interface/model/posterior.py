@@ -9,6 +9,7 @@ import numpy as np
 import pymc as pm
 import xarray as xr
 from pytensor.compile import SharedVariable
+from pytensor.graph.traversal import ancestors
 from pytensor.tensor.variable import TensorVariable
 
 from pmgp.core.numerics.arrays import is_whole
@@ -71,6 +72,23 @@ def rows_of(posterior: xr.Dataset, name: str) -> np.ndarray:
     """Return the draws of a variable, chain by chain: (draws, ...)."""
     values = posterior[name].transpose("chain", "draw", ...).to_numpy()
     return values.reshape(-1, *values.shape[2:])
+
+
+def check_inputs_continued(idata: Any, process: TensorVariable) -> None:
+    """Refuse data of a process that do not begin with those with which the draws were made, as far as these are stored.
+
+    Later rows are new inputs.
+    """
+    stored = idata.get("constant_data", {})
+    for variable in ancestors([process]):
+        if isinstance(variable, SharedVariable) and variable.name in stored:
+            drawn, present = stored[variable.name].to_numpy(), variable.get_value(borrow=True)
+            begun = present[: len(drawn)] if drawn.ndim and present.ndim else present
+            if drawn.shape != begun.shape or not np.allclose(drawn, begun):
+                raise ValueError(
+                    f"the model's {variable.name!r} does not begin with the values that it had when these draws of "
+                    f"{process.name!r} were made: keep these rows, and add new ones after them"
+                )
 
 
 def check_inputs_unchanged(idata: Any, inputs: list[Any]) -> None:

@@ -23,7 +23,7 @@ from pmgp.interface.model.observations import naming_shapes, refuse_shapes
 class ModelStructure:
     """A PyMC model split into latent vectors, hyper-parameters and terms of its log-density, all as graphs.
 
-    `latent` is f, or None if linear predictors are sums of latent variables, since f then needs compiled functions.
+    `latent` is f, or None if observations depend on linear predictors, since f then needs compiled functions.
     `theta` are the value variables of the hyper-parameters; `terms` leave out that of f; `missing` observations are
     drawn given f.
     """
@@ -60,7 +60,8 @@ def structure_of(
     """Return the parts of a model; the arguments and the errors are those of `take_apart`."""
     point = model.initial_point() if initial_point is None else initial_point
     latents = find_latents(model, latent)
-    vector = None if are_summed(latents) else LatentVector(model, latents, point)
+    apart = are_summed(latents) or len({np.shape(point[model.rvs_to_values[rv].name])[-1:] for rv in latents}) > 1
+    vector = None if apart else LatentVector(model, latents, point)
     refuse_shapes(model, latents, below(model, latents), point, static=True)
     terms = split_terms(model, latents, hierarchical=given_theta)
     theta = theta_values(model, latents)

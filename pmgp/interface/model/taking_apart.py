@@ -20,6 +20,7 @@ from pmgp.interface.model.identification import unidentified
 from pmgp.interface.model.indexed_first import indexed_first
 from pmgp.interface.model.latent_gaussian import LatentGaussianModel
 from pmgp.interface.model.latent_pieces import LatentPieces
+from pmgp.interface.model.latent_variable import ModelError, NotFactorizingError
 from pmgp.interface.model.latent_vector import LatentVector
 from pmgp.interface.model.missing import Imputation
 from pmgp.interface.model.model_checks import ModelChecks
@@ -45,6 +46,7 @@ def take_apart(
     compile_kwargs: dict[str, Any] | None = None,
     given_theta: bool = False,
     priors: PriorMaker = model_prior,
+    factorizing: bool | None = None,
 ) -> LatentGaussianModel:
     """Split a PyMC model into the parts of its joint density, as functions of theta and f.
 
@@ -58,10 +60,11 @@ def take_apart(
     compile_kwargs : dict, optional
         For PyTensor, as in `pymc.sample`.
     given_theta : bool
-        Whether only f is updated. Then there may be no hyper-parameters, other free variables may depend on f, and
-        :meth:`LatentGaussianModel.require_factorizing` checks whether the likelihood factorizes over f.
+        Whether only f is updated. Then there may be no hyper-parameters, and other free variables may depend on f.
     priors : callable
         Makes p(f|theta) as a function of theta from the model, the latent vector and theta.
+    factorizing : bool, optional
+        Whether the likelihood must factorize over f, or over linear predictors; it must unless `given_theta`.
 
     Raises
     ------
@@ -79,26 +82,52 @@ def take_apart(
     """
     with making_graphs():
         structure = structure_of(model, latent, initial_point, given_theta)
-    return parts_of(structure, compile_kwargs, given_theta, priors)
+    return parts_of(structure, compile_kwargs, given_theta, priors, factorizing)
 
 
-@threads_limited(1)
-@announced()
 def parts_of(
     structure: ModelStructure,
     compile_kwargs: dict[str, Any] | None = None,
     given_theta: bool = False,
     priors: PriorMaker = model_prior,
+    factorizing: bool | None = None,
 ) -> LatentGaussianModel:
     """Return a model's parts as functions, checked with the model's data.
 
-    The other arguments are those of :func:`take_apart`.
+    If observations depend on several values of processes, these are parts of linear predictors. The other arguments are
+    those of :func:`take_apart`.
     """
+    others = compile_kwargs, given_theta, priors, not given_theta if factorizing is None else factorizing
+    try:
+        return _checked(structure, *others)
+    except NotFactorizingError:
+        if structure.latent is None:
+            raise
+        try:
+            return _checked(replace(structure, latent=None), *others)
+        except ModelError:
+            # Predictors are not linear either.
+            pass
+        raise
+
+
+@threads_limited(1)
+@announced()
+def _checked(
+    structure: ModelStructure,
+    compile_kwargs: dict[str, Any] | None,
+    given_theta: bool,
+    priors: PriorMaker,
+    factorizing: bool,
+) -> LatentGaussianModel:
+    """Return a model's parts, whose likelihood factorizes if that is needed."""
     with making_graphs():
         parts = _computed(structure, Compiler(compile_kwargs), given_theta, priors)
     # Closed forms name their own faults.
     with nullcontext() if parts.terms is None else structure.naming_faults():
         parts.refresh_data()
+    if factorizing:
+        parts.require_factorizing()
     if not given_theta:
         parts.checks.refuse_other_processes(structure.model)
         unidentified(structure.model, parts)
@@ -146,6 +175,7 @@ def _with_latent(structure: ModelStructure, theta: ThetaVector) -> tuple[ModelSt
         found = LatentPieces(*of_pieces, terms.likelihood, theta)
         if not found.unmatched:
             return replace(structure, terms=terms), found
+        latent.require_factorizing(separate=not latent.dense)
     return structure, latent
 
 

@@ -15,10 +15,13 @@ import xarray as xr
 from pytensor.tensor.variable import TensorVariable
 from scipy import linalg, sparse
 
+from pmgp.core.gaussians import DensePrior
+from pmgp.core.numerics.linalg import symmetrized
+from pmgp.interface.model.dense_sums import DensePart
 from pmgp.interface.model.effects import is_correlated, is_normal
 from pmgp.interface.model.fields import is_field
 from pmgp.interface.model.labels import places_of_labels
-from pmgp.interface.model.latent_variable import ModelError
+from pmgp.interface.model.latent_variable import ModelError, is_dense
 from pmgp.interface.model.time_series import is_process, kind_of
 
 # The largest relative difference of steps that count as equal.
@@ -44,7 +47,8 @@ def places_in_posterior(model: pm.Model, rv: TensorVariable, shape: tuple[int, .
     places = np.where(new, -1, old[grid]).ravel()
     if not (is_normal(rv) or is_correlated(rv)):
         _require_growth(rv, places, old.size)
-        _refuse_gaps(model, rv, dims[-1], old.size)
+        if not is_dense(rv):
+            _refuse_gaps(model, rv, dims[-1], old.size)
     return places
 
 
@@ -59,6 +63,11 @@ def _along(model: pm.Model, dim: str | None, length: int, drawn: xr.DataArray, a
 def _require_growth(rv: TensorVariable, places: np.ndarray, before: int) -> None:
     if np.array_equal(places[:before], np.arange(before)) and (len(places) == before or _goes_on(rv)):
         return
+    if is_dense(rv):
+        raise ModelError(
+            f"the {before} values of {rv.name!r} in the posterior are not the first ones in the model now: keep the "
+            "rows of its inputs, in their order, and add new ones after them"
+        )
     raise ModelError(
         f"the {before} values of the {kind_of(rv)} {rv.name!r} in the posterior do not match those in the model now: "
         "pm.AR and pm.GaussianRandomWalk can be continued after their last value if all earlier values stay in their "
@@ -107,3 +116,30 @@ class GrownPiece:
         factor = linalg.cholesky(own, lower=True)
         pull = cross @ (x - block.mean)[self.known]
         return block.mean[~self.known] - linalg.cho_solve((factor, True), pull), factor
+
+
+@dataclass(frozen=True, eq=False)
+class GrownProcess:
+    """A process with some known values, and the function from theta to the priors of its vectors."""
+
+    part: DensePart
+    known: np.ndarray
+
+    def given(self, theta: np.ndarray, x: np.ndarray) -> tuple[np.ndarray, np.ndarray]:
+        """Return the mean of the new values, and the lower Cholesky factor of their precision.
+
+        Only the known values of x (m,) are read.
+        """
+        parts = self.part(theta, 1.0)
+        mean = np.concatenate([one.mean for one in parts])
+        covariance = linalg.block_diag(*[symmetrized(one.covariance) for one in parts])
+        old, new = np.flatnonzero(self.known), np.flatnonzero(~self.known)
+        # In the opposite order of new values, the transposed inverse of their factor is a lower triangle.
+        order = np.concatenate([old, new[::-1]])
+        prior = DensePrior(mean[order], np.asfortranarray(covariance[np.ix_(order, order)])).factorized()
+        if prior is None:
+            raise ModelError("the covariance of a process at its old and new inputs is not positive definite")
+        factor = np.tril(prior.factor)
+        head, own = factor[: len(old), : len(old)], factor[len(old) :, len(old) :]
+        moved = factor[len(old) :, : len(old)] @ linalg.solve_triangular(head, (x - mean)[old], lower=True)
+        return mean[new] + moved[::-1], linalg.inv(own[::-1, ::-1]).T

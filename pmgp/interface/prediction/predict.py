@@ -13,13 +13,12 @@ from pmgp.core.numerics.threads import suitable_threads, threads_limited
 from pmgp.interface.model.context import current_model
 from pmgp.interface.model.inducing_process import inducing_process
 from pmgp.interface.model.labels import category_names
-from pmgp.interface.model.latent_variable import have_rows
 from pmgp.interface.prediction.averages import parts_of
 from pmgp.interface.prediction.covariates import check_order
 from pmgp.interface.prediction.existing import existing
 from pmgp.interface.prediction.predictor_rows import predict_rows, refuse_inputs
 from pmgp.interface.prediction.responses import Expectation, expectations_of
-from pmgp.interface.prediction.setting import PredictionTask, find_predicted, observed_below, prepare
+from pmgp.interface.prediction.setting import PredictionTask, find_predicted, observed_below, of_rows, prepare
 
 LATENT = ("latent_mean", "square", "latent_variance")
 
@@ -48,7 +47,8 @@ def predict(
     Xnew : (m, d) array, optional
         New inputs, on the scale of the inputs that the model was built with. If these are a function of a `pymc.Data`,
         that is the scale of the data, but for a process in time the scale of its times. For the latter, a vector is
-        accepted too. Leave Xnew out for a model of group effects, autoregressions and random walks (see the notes).
+        accepted too. Leave Xnew out for a model of group effects, autoregressions and random walks, and for the rows of
+        the model's data (see the notes).
     model : pymc.Model, optional
         The model that was sampled; taken from the context if it is not given.
     latent : variable or str, optional
@@ -129,6 +129,10 @@ def predict(
     and a series continues from its last value. ``latent_mean`` and ``latent_variance`` describe the whole predictor as
     the model writes it. Several observed variables have their own, such as ``y_latent_mean`` over ``y_point``.
 
+    For processes with inputs, the rows of the model's data are taken where `Xnew` is not given. If observations depend
+    on linear predictors of a process, as on ``f[i] - f[j]``, that is the only way to predict them; new inputs are then
+    rows after the old ones, in the data that are set.
+
     An observation may select one latent value, as in ``f[index]``: a new point is then one more place, observed once.
 
     Examples
@@ -152,7 +156,7 @@ def predict(
         _refuse([name for name, value in given.items() if value is not None])
         return process.predict(idata, Xnew, model=model, draws=draws)
     latents = find_predicted(current_model(model), latent)
-    if have_rows(latents):
+    if of_rows(current_model(model), latents, Xnew):
         refuse_inputs({"Xnew": Xnew, "gp": gp, "at": at, "block_size": block_size})
         model = current_model(model)
         return predict_rows(idata, model, latents, observed_below(model, latents), draws)

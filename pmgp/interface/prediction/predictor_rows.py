@@ -28,11 +28,12 @@ from pmgp.interface.distributions.means import base_of, conditional_mean
 from pmgp.interface.distributions.records import Expected, record_of
 from pmgp.interface.graphs.compilation import Compiler
 from pmgp.interface.importance.theta_draws import some_draws, theta_draws
+from pmgp.interface.model.dense_sums import DensePart
 from pmgp.interface.model.distinct_rows import distinct_rows
 from pmgp.interface.model.indices import FOR_NEW_GROUPS
 from pmgp.interface.model.labels import category_names
 from pmgp.interface.model.latent_pieces import LatentPieces
-from pmgp.interface.model.latent_variable import ModelError
+from pmgp.interface.model.latent_variable import ModelError, is_dense
 from pmgp.interface.model.likelihood_terms import binary_masks
 from pmgp.interface.model.linear_nodes import written_predictors
 from pmgp.interface.model.linear_predictor import LinearPredictor
@@ -40,10 +41,10 @@ from pmgp.interface.model.missing import hyperparameters
 from pmgp.interface.model.model_prior import model_prior
 from pmgp.interface.model.pieces import piece_of
 from pmgp.interface.model.points import initial_values
-from pmgp.interface.model.posterior import rows_of
+from pmgp.interface.model.posterior import check_inputs_continued, rows_of
 from pmgp.interface.model.theta_vector import ThetaVector
 from pmgp.interface.prediction.existing import existing
-from pmgp.interface.prediction.grown import GrownPiece, places_in_posterior
+from pmgp.interface.prediction.grown import GrownPiece, GrownProcess, places_in_posterior
 
 # Pairs of draws of what was not sampled, for each draw of the posterior, where an observation has several predictors.
 PAIRS = 32
@@ -179,6 +180,8 @@ def _prepared(
     seed: int | None = None,
 ) -> tuple[PredictorRows, np.ndarray, list[np.ndarray]]:
     """Return the rows, draws of theta, and draws of the pieces."""
+    for rv in filter(is_dense, latents):
+        check_inputs_continued(idata, rv)
     needed = hyperparameters(model, latents)
     posterior = some_draws(idata, [*latents, *needed], model, draws, growing=latents)
     try:
@@ -311,10 +314,8 @@ class PredictorRows:
             places_in_posterior(model, rv, self._latent.shapes[rv.name], posterior[rv.name]) for rv in latents
         ]
         self._grown = [
-            self._grown_piece(piece_of(model, rv, self._latent, theta, model_prior), name, places >= 0)
-            if places.min() < 0
-            else None
-            for name, rv, places in zip(self._latent.names, latents, self._places, strict=True)
+            self._grown_piece(model, rv, theta, places >= 0) if places.min() < 0 else None
+            for rv, places in zip(latents, self._places, strict=True)
         ]
         self._theta = theta.initial
         written = self._latent.write(terms)
@@ -323,8 +324,13 @@ class PredictorRows:
         for function in self.functions:
             function(np.zeros(self.own.rows.shape[0]), theta.initial)
 
-    def _grown_piece(self, piece: Any, name: str, known: np.ndarray) -> GrownPiece:
-        return GrownPiece(piece, self._latent.maps[name].of_elements(known) if name in self._latent.maps else known)
+    def _grown_piece(
+        self, model: pm.Model, rv: TensorVariable, theta: ThetaVector, known: np.ndarray
+    ) -> GrownPiece | GrownProcess:
+        if is_dense(rv):
+            return GrownProcess(DensePart(model, self._latent.single(model, rv), theta), known)
+        piece, maps = piece_of(model, rv, self._latent, theta, model_prior), self._latent.maps
+        return GrownPiece(piece, maps[rv.name].of_elements(known) if rv.name in maps else known)
 
     def _as_written(self, terms: list[TensorVariable], theta: ThetaVector, axes: int) -> list[Predictors]:
         leaves, found = self._latent.leaves, []

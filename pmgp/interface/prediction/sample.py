@@ -13,12 +13,12 @@ from pmgp.core.iterative.settings import Iterative
 from pmgp.core.numerics.threads import suitable_threads, threads_limited
 from pmgp.interface.model.context import current_model
 from pmgp.interface.model.inducing_process import inducing_process
-from pmgp.interface.model.latent_variable import ModelError, find_latents, have_rows
+from pmgp.interface.model.latent_variable import ModelError, find_latents
 from pmgp.interface.prediction.covariates import check_order
 from pmgp.interface.prediction.point_function import PointFunction
 from pmgp.interface.prediction.predictor_rows import refuse_inputs, sample_rows
 from pmgp.interface.prediction.rules import NotPointwiseError
-from pmgp.interface.prediction.setting import PredictionTask, observed_below, prepare
+from pmgp.interface.prediction.setting import PredictionTask, observed_below, of_rows, prepare
 
 
 def sample_predictions(
@@ -44,7 +44,8 @@ def sample_predictions(
         observations, as for :func:`predict`, the hyper-parameters are enough.
     Xnew : (m, d) array, optional
         New inputs, on the scale of the inputs that the model was built with; for a process in time, a vector is
-        accepted too. Leave Xnew out for a model of group effects, autoregressions and random walks (see the notes).
+        accepted too. Leave Xnew out for a model of group effects, autoregressions and random walks, and for the rows of
+        the model's data (see the notes).
     model : pymc.Model, optional
         The model that was sampled; taken from the context if it is not given.
     latent : variable or str, optional
@@ -154,7 +155,7 @@ def _rows(
 ) -> xr.DataTree:
     """Draw for the rows of the model's present data."""
     latents = find_latents(model, latent)
-    if not have_rows(latents):
+    if not of_rows(model, latents, None):
         raise ValueError("Xnew is needed: the new inputs of the process, an array with a row for each new point")
     refuse_inputs(given)
     return sample_rows(idata, model, latents, observed_below(model, latents), draws, rng)

@@ -23,7 +23,7 @@ from pmgp.core.numerics.threads import threads_limited
 from pmgp.interface.covariance.tiled import LARGEST_WHOLE
 from pmgp.interface.graphs.compilation import making_graphs
 from pmgp.interface.model.context import current_model
-from pmgp.interface.model.latent_variable import find_latents, refuse_time_series
+from pmgp.interface.model.latent_variable import find_latents, have_rows, is_dense, refuse_time_series
 from pmgp.interface.model.observed_normal import gaussian_observations, observed_values
 from pmgp.interface.model.posterior import check_inputs_unchanged
 from pmgp.interface.model.tiled_prior import refuse_constant_inputs
@@ -151,6 +151,11 @@ def find_predicted(model: pm.Model, latent: Any) -> list[TensorVariable]:
     """Return the latent variables that are predicted, or else multivariate normal observations of a process."""
     observed = gaussian_observations(model) if latent is None else None
     return find_latents(model, latent) if observed is None else [observed]
+
+
+def of_rows(model: pm.Model, latents: list[TensorVariable], Xnew: Any) -> bool:
+    """Return whether predictions are made for the rows of the model's data: without Xnew, or without inputs."""
+    return have_rows(latents) or (Xnew is None and all(is_dense(rv) and rv in model.free_RVs for rv in latents))
 
 
 def _solver(given: Iterative | str, rows: LatentRows) -> Iterative | None:

@@ -109,6 +109,8 @@ def _exact(model: pm.Model, latent: Any) -> Recommendation:
     if latent is None and _has_outputs(model) and (together := schemes.processes(model)) is not None:
         return together
     traits = traits_of(model, latent)
+    if traits.combined:
+        return schemes.summed(model, find_latents(model, latent), latent)
     if traits.series:
         return schemes.time_series(model, traits)
     if not traits.dimension:

@@ -10,12 +10,13 @@ from pytensor.tensor.variable import TensorVariable
 
 from pmgp.interface.model.inducing_process import InducingProcess
 from pmgp.interface.model.latent_gaussian import ModelError
+from pmgp.interface.model.latent_pieces import LatentPieces
 from pmgp.interface.model.missing import hyperparameters
 from pmgp.interface.recommendation.result import Recommendation, StepCall
 from pmgp.interface.recommendation.traits import Traits
 from pmgp.interface.sparse import SparseGibbs, SparseHMC, suggested_number
 from pmgp.interface.steps import Ancillary, EllipticalSlice, LatentHMC, PseudoMarginal
-from pmgp.interface.steps.shared import share
+from pmgp.interface.steps.shared import share, share_for_evidence
 from pmgp.interface.steps.transitions import many_to_follow_gradients
 
 MANY_HYPERPARAMETERS = 8
@@ -94,18 +95,21 @@ def time_series(model: pm.Model, traits: Traits) -> Recommendation:
 
 
 def summed(model: pm.Model, latents: list[TensorVariable], latent: Any) -> Recommendation:
-    """Recommend step methods for time series and group effects that are summed in linear predictors."""
+    """Recommend step methods for latent variables in linear predictors."""
     names = [rv.name for rv in latents]
     given = {} if latent is None else {"latent": names if len(names) > 1 else names[0]}
     known = not hyperparameters(model, latents)
-    share(model, latent, given_theta=known).parts.require_factorizing()
+    dense = not share_for_evidence(model, latents, latent).latent_prior.markov
     integrated = "are integrated out together" if len(names) > 1 else "is integrated out"
     return Recommendation(
         "Latent values alone" if known else "Pseudo-marginal chain with sums of latent variables",
         (StepCall(EllipticalSlice if known else PseudoMarginal, given),),
-        f"the likelihood depends on linear predictors of {', '.join(names)}, which {integrated} with a sparse "
-        "precision.",
-        "nothing of O(n^3) for n observations; a sparse factorization for each sweep",
+        f"the likelihood depends on linear predictors of {', '.join(names)}, which {integrated} with "
+        + ("a covariance matrix." if dense else "a sparse precision."),
+        "1 Cholesky factorization of as many rows as there are latent values for each sweep, and a product with the "
+        "linear predictors"
+        if dense
+        else "nothing of O(n^3) for n observations; a sparse factorization for each sweep",
         ("PyMC's NUTS",) if known else (AS_A_CHECK,),
         model,
     )
@@ -150,6 +154,8 @@ def processes(model: pm.Model) -> Recommendation | None:
         parts = share(model, given_theta=False).parts
     except ModelError:
         return None
+    if isinstance(parts.latent_vector, LatentPieces):
+        return summed(model, parts.latent_vector.variables, None)
     many = many_to_follow_gradients(parts, parts.dimension)
     return Recommendation(
         "Pseudo-marginal chain with trajectories" if many else "Pseudo-marginal chain",

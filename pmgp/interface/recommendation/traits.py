@@ -10,6 +10,7 @@ from pytensor.graph.traversal import ancestors
 
 from pmgp.core.likelihoods.base import SiteLikelihood
 from pmgp.interface.model.latent_gaussian import LatentGaussianModel, ModelError, find_latent
+from pmgp.interface.model.latent_pieces import LatentPieces
 from pmgp.interface.model.missing import hyperparameters
 from pmgp.interface.steps.shared import share
 
@@ -23,7 +24,7 @@ class Traits(NamedTuple):
     `latent` is the argument that names f to the step methods, empty if they find it by themselves. `factorizes` says
     that no free variable depends on f either; `sites_known`, whether the terms of the likelihood can be evaluated one
     by one, so that their moments can be matched; `log_concave` holds at all values that were checked; `series` says
-    whether f is a time series.
+    whether f is a time series; `combined`, that observations depend on linear predictors of f.
     """
 
     latent: dict[str, str]
@@ -32,12 +33,14 @@ class Traits(NamedTuple):
     sites_known: bool
     log_concave: bool
     series: bool = False
+    combined: bool = False
 
 
 def traits_of(model: pm.Model, latent: Any) -> Traits:
     """Return the traits of a model with one f, or with the f that is named."""
     parts, factorizes = _parts(model, latent)
     theta = parts.theta.initial
+    combined = isinstance(parts.latent_vector, LatentPieces)
     prior, likelihood = parts.prior(theta), cast("SiteLikelihood", parts.likelihood(theta))
     variance = prior.variance.copy()
     places = prior.mean + np.multiply.outer(PROBES, np.sqrt(variance))
@@ -46,8 +49,9 @@ def traits_of(model: pm.Model, latent: Any) -> Traits:
         dimension=parts.dimension,
         factorizes=factorizes,
         sites_known=factorizes and parts.sites_known,
-        log_concave=factorizes and all(_nowhere_negative(likelihood.curvature(f)) for f in places),
+        log_concave=factorizes and not combined and all(_nowhere_negative(likelihood.curvature(f)) for f in places),
         series=parts.latent_prior.markov,
+        combined=combined,
     )
 
 

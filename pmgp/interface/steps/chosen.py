@@ -23,6 +23,7 @@ from pmgp.core.likelihoods.base import Divisible
 from pmgp.core.markov import PathSampling
 from pmgp.core.registry import resolve
 from pmgp.interface.model.latent_gaussian import LatentGaussianModel
+from pmgp.interface.model.latent_pieces import LatentPieces
 from pmgp.interface.steps.matrices import NUMPY, Matrices
 
 # Groups of a likelihood that is evaluated as a whole for each of them.
@@ -83,6 +84,8 @@ def _suitable(model: LatentGaussianModel) -> tuple[Estimator, tuple[Priced, ...]
         return (_along(model) if isinstance(likelihood, Divisible) else ImportanceSampling()), ()
     if (integrated := integrating(model)) is not None:
         return integrated, ()
+    if isinstance(model.latent_vector, LatentPieces):
+        return ImportanceSampling(), ()
     first, *others = estimators.suitable(likelihood, model.latent_vector.several)
     return first, tuple(others)
 
@@ -128,6 +131,11 @@ def _refuse_kind(estimator: Estimator, model: LatentGaussianModel) -> None:
         raise ValueError(
             f"{name} needs the covariance matrix of {model.latent_name!r}, which is never formed for a time series; "
             'use estimator="sequential", which stands for PathSampling there'
+        )
+    if dense and isinstance(model.latent_vector, LatentPieces):
+        raise ValueError(
+            f"{name} needs observations that depend on one value of {model.latent_name!r} each, and these depend on "
+            'linear predictors; use estimator="importance" or "annealed"'
         )
     if isinstance(estimator, RaoBlackwellSampling) and not _is_normal(model, estimator.vector):
         raise ValueError(

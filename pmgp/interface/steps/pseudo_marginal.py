@@ -108,7 +108,8 @@ class PseudoMarginal(EvidenceProgress, GaussianProcessStep):
         time series and group effects: normal variables with several elements, a standard deviation that depends on a
         hyper-parameter, and no free variable that depends on them. Effects and series in linear predictors, such as
         ``b0 + Z @ beta + u[group] + s[time]``, are integrated out together; an observation may have several. Other
-        normal variables may be named, too, such as ``latent=["beta", "u", "s"]``.
+        normal variables may be named, too, such as ``latent=["beta", "u", "s"]``, and processes and effects together,
+        such as ``latent=["f", "u"]``.
     target_acceptance : float, optional
         Acceptance rate on the screen to which the moves of theta are tuned, between 0 and 1; by default 0.25 for the
         random walk, and 0.8 for trajectories. Where the two alternate, it is the rate of the trajectories.

@@ -57,10 +57,11 @@ def share(
     initial_point: dict[str, np.ndarray] | None = None,
     compile_kwargs: dict[str, Any] | None = None,
     given_theta: bool = True,
+    factorizing: bool | None = None,
 ) -> SharedModel:
     """Return the parts of a model, taken apart anew only if its variables or the other arguments have changed.
 
-    The arguments are those of `LatentGaussianModel`.
+    The arguments are those of `take_apart`.
     """
     variables = tuple(id(variable) for variable in (*model.basic_RVs, *model.potentials))
     start = (
@@ -71,10 +72,12 @@ def share(
     given = latent if isinstance(latent, list | tuple) else [latent]
     name = tuple(one if one is None or isinstance(one, str) else one.name for one in given)
     # Compiled functions and the last prior are not to be used by two threads at a time.
-    key = (variables, name, start, repr(compile_kwargs), given_theta, get_ident())
+    key = (variables, name, start, repr(compile_kwargs), given_theta, factorizing, get_ident())
     known = _shared.setdefault(model, {})
     if key not in known:
-        known[key] = SharedModel(take_apart(model, latent, initial_point, compile_kwargs, given_theta))
+        known[key] = SharedModel(
+            take_apart(model, latent, initial_point, compile_kwargs, given_theta, factorizing=factorizing)
+        )
     elif not given_theta:
         # The data may have changed: a model that they make impossible should be refused here and not in a worker.
         known[key].refresh_data()
@@ -86,8 +89,7 @@ def share_for_evidence(
 ) -> LatentGaussianModel:
     """Return the parts of a model whose p(y) is estimated, which may have no hyper-parameters besides `latents`."""
     known = not hyperparameters(model, latents)
-    shared = share(model, latent, compile_kwargs=compile_kwargs, given_theta=known)
+    shared = share(model, latent, compile_kwargs=compile_kwargs, given_theta=known, factorizing=True)
     if known:
         shared.refresh_data()
-        shared.parts.require_factorizing()
     return shared.parts
