@@ -96,17 +96,29 @@ STRUCTURES = [differences, averages, of_other_lengths, with_a_scale, of_outputs,
 
 
 class Measured(NamedTuple):
-    model: pm.Model
+    """`graphs` are the predictor and the parameters of the latent variables' distributions as functions of a point."""
+
     parts: LatentGaussianModel
     theta: np.ndarray
+    shapes: dict[str, tuple[int, ...]]
+    graphs: Callable[[dict[str, np.ndarray]], list[np.ndarray]]
 
 
 def measured(predictor: Callable[[], Any]) -> Measured:
     """Z with normal noise about the predictor."""
     with pm.Model() as model:
-        pm.Normal("y", predictor(), NOISE, observed=Z)
+        y = pm.Normal("y", predictor(), NOISE, observed=Z)
     parts = take_apart(model, LATENT.get(predictor))
-    return Measured(model, parts, parts.initial_theta + 0.1 * np.arange(parts.dimension))
+    names = parts.latent_vector.names
+    of_latents = [
+        one for name in names if name != "walk" for one in model[name].owner.op.dist_params(model[name].owner)
+    ]
+    graphs = model.replace_rvs_by_values([y.owner.op.dist_params(y.owner)[0], *of_latents])
+    settings = {"inputs": model.value_vars, "on_unused_input": "ignore", "mode": "FAST_COMPILE"}
+    shapes = {name: model.initial_point()[name].shape for name in names}
+    return Measured(
+        parts, parts.initial_theta + 0.1 * np.arange(parts.dimension), shapes, model.compile_fn(graphs, **settings)
+    )
 
 
 def moments(case: Measured, theta: np.ndarray) -> tuple[np.ndarray, np.ndarray]:
@@ -114,19 +126,14 @@ def moments(case: Measured, theta: np.ndarray) -> tuple[np.ndarray, np.ndarray]:
 
     Each latent element is moved alone, so that no code of the package finds the matrix of the predictor.
     """
-    model, parts = case.model, case.parts
-    point = parts.unravel(theta)
-    latents = [model[name] for name in parts.latent_vector.names]
-    values = [model.rvs_to_values[rv] for rv in latents]
-    eta = model["y"].owner.op.dist_params(model["y"].owner)[0]
-    of_eta = model.compile_fn(model.replace_rvs_by_values([eta])[0], inputs=model.value_vars, on_unused_input="ignore")
-    zeros = {value.name: np.zeros(value.type.shape) for value in values}
-    at_zero, mean, covariance = of_eta(point | zeros), np.zeros(8), NOISE**2 * np.eye(8)
-    mean += at_zero
-    for rv, value in zip(latents, values, strict=True):
-        center, spread = _moments(model, rv, point)
-        elements = np.eye(zeros[value.name].size)
-        rows = np.array([of_eta(point | zeros | {value.name: e.reshape(value.type.shape)}) - at_zero for e in elements])
+    zeros = {name: np.zeros(shape) for name, shape in case.shapes.items()}
+    point = case.parts.unravel(theta) | zeros
+    at_zero, *parameters = case.graphs(point)
+    mean, covariance, parameters = at_zero.copy(), NOISE**2 * np.eye(8), iter(parameters)
+    for name, shape in case.shapes.items():
+        center, spread = of_a_walk(point) if name == "walk" else of_all(name, shape, next(parameters), next(parameters))
+        moved = (point | {name: one.reshape(shape)} for one in np.eye(center.size))
+        rows = np.array([case.graphs(one)[0] - at_zero for one in moved])
         mean += center @ rows
         covariance += rows.T @ spread @ rows
     return mean, covariance
@@ -136,19 +143,16 @@ def log_evidence(case: Measured, theta: np.ndarray) -> float:
     return float(multivariate_normal(*moments(case, theta)).logpdf(Z))
 
 
-def _moments(model: pm.Model, rv: Any, point: dict[str, np.ndarray]) -> tuple[np.ndarray, np.ndarray]:
-    """Mean and covariance of all elements of a latent variable."""
-    if rv.name == "walk":
-        variances = np.array([0.49, *np.exp(2.0 * point["tau_log__"]) * np.ones(2)])
-        steps = np.tri(3)
-        return np.zeros(3), steps @ np.diag(variances) @ steps.T
-    parameters = model.replace_rvs_by_values(list(rv.owner.op.dist_params(rv.owner)))
-    others = [value for value in model.value_vars if value.name in point]
-    function = model.compile_fn(parameters, inputs=others, on_unused_input="ignore")
-    shape = model.rvs_to_values[rv].type.shape
-    mean, spread = function({value.name: point[value.name] for value in others})
+def of_a_walk(point: dict[str, np.ndarray]) -> tuple[np.ndarray, np.ndarray]:
+    deviations = np.array([0.7, *np.exp(point["tau_log__"]) * np.ones(2)])
+    steps = np.tri(3) * deviations
+    return np.zeros(3), steps @ steps.T
+
+
+def of_all(name: str, shape: tuple[int, ...], mean: np.ndarray, spread: np.ndarray) -> tuple[np.ndarray, np.ndarray]:
+    """Mean and covariance of all elements, from the parameters of a variable's distribution."""
     mean = np.broadcast_to(mean, shape).ravel()
-    if rv.name in ("u", "z"):
+    if name in ("u", "z"):
         return mean, np.diag(np.broadcast_to(spread, shape).ravel() ** 2)
     return mean, block_diag(*np.broadcast_to(spread, (mean.size // spread.shape[-1], *spread.shape[-2:])))
 
