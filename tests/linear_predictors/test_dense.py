@@ -21,6 +21,7 @@ import pmgp
 from pmgp.core.approximations import ExpectationPropagation, Laplace
 from pmgp.core.estimators import ImportanceSampling
 from pmgp.core.importance.block_left_out import block_evidence_left_out
+from pmgp.core.marginal.evidence_gradient import evidence_gradient
 from pmgp.interface.importance.loo import _terms
 from pmgp.interface.model.latent_gaussian import LatentGaussianModel, ModelError
 from pmgp.interface.model.taking_apart import take_apart
@@ -80,6 +81,12 @@ def with_a_walk() -> Any:
     return process("f", X)[FIRST] + walk[GROUP]
 
 
+def with_a_map() -> Any:
+    neighbors = np.eye(3, k=1) + np.eye(3, k=-1)
+    s = pm.ICAR("s", W=neighbors, zero_sum_stdev=0.1)
+    return process("f", X)[FIRST] + pm.HalfNormal("sigma", 1.0) * s[GROUP]
+
+
 def with_correlated_effects() -> Any:
     z = pm.Normal("z", 0.0, 1.0, shape=(2, 3))
     effects = (pm.HalfNormal("tau", 1.0, shape=2)[:, None] * np.linalg.cholesky([[1.0, 0.5], [0.5, 1.0]])) @ z
@@ -90,6 +97,7 @@ LATENT = {
     with_effects: ["f", "u"],
     with_coefficients: ["f", "beta"],
     with_a_walk: ["f", "walk"],
+    with_a_map: ["f", "s"],
     with_correlated_effects: ["f", "z"],
 }
 STRUCTURES = [differences, averages, of_other_lengths, with_a_scale, of_outputs, *LATENT]
@@ -110,9 +118,8 @@ def measured(predictor: Callable[[], Any]) -> Measured:
         y = pm.Normal("y", predictor(), NOISE, observed=Z)
     parts = take_apart(model, LATENT.get(predictor))
     names = parts.latent_vector.names
-    of_latents = [
-        one for name in names if name != "walk" for one in model[name].owner.op.dist_params(model[name].owner)
-    ]
+    plain = [model[name].owner for name in names if name not in MOMENTS]
+    of_latents = [one for node in plain for one in node.op.dist_params(node)]
     graphs = model.replace_rvs_by_values([y.owner.op.dist_params(y.owner)[0], *of_latents])
     settings = {"inputs": model.value_vars, "on_unused_input": "ignore", "mode": "FAST_COMPILE"}
     shapes = {name: model.initial_point()[name].shape for name in names}
@@ -131,7 +138,8 @@ def moments(case: Measured, theta: np.ndarray) -> tuple[np.ndarray, np.ndarray]:
     at_zero, *parameters = case.graphs(point)
     mean, covariance, parameters = at_zero.copy(), NOISE**2 * np.eye(8), iter(parameters)
     for name, shape in case.shapes.items():
-        center, spread = of_a_walk(point) if name == "walk" else of_all(name, shape, next(parameters), next(parameters))
+        own = MOMENTS.get(name)
+        center, spread = of_all(name, shape, next(parameters), next(parameters)) if own is None else own(point)
         moved = (point | {name: one.reshape(shape)} for one in np.eye(center.size))
         rows = np.array([case.graphs(one)[0] - at_zero for one in moved])
         mean += center @ rows
@@ -147,6 +155,15 @@ def of_a_walk(point: dict[str, np.ndarray]) -> tuple[np.ndarray, np.ndarray]:
     deviations = np.array([0.7, *np.exp(point["tau_log__"]) * np.ones(2)])
     steps = np.tri(3) * deviations
     return np.zeros(3), steps @ steps.T
+
+
+def of_a_map(point: dict[str, np.ndarray]) -> tuple[np.ndarray, np.ndarray]:
+    """PyMC gives the sum a deviation of a tenth times the number of areas, and squares of differences half a weight."""
+    precision = np.array([[1.0, -1.0, 0.0], [-1.0, 2.0, -1.0], [0.0, -1.0, 1.0]])
+    return np.zeros(3), np.linalg.inv(precision + np.ones((3, 3)) / 0.3**2)
+
+
+MOMENTS = {"walk": of_a_walk, "s": of_a_map}
 
 
 def of_all(name: str, shape: tuple[int, ...], mean: np.ndarray, spread: np.ndarray) -> tuple[np.ndarray, np.ndarray]:
@@ -175,15 +192,21 @@ def test_the_evidence_of_normal_observations_is_exact(case):
 def test_the_gradient_in_theta_is_that_of_the_exact_evidence(case):
     parts, theta = case.parts, case.theta
     likelihood = parts.likelihood(theta)
-    found = Laplace().evidence_gradient(Laplace().fit(parts.prior(theta), likelihood), likelihood)
-    gradient = parts.covariance_pullback(theta, found.covariance, found.mean)
-    for element in set(range(len(theta))) - set(parts.likelihood_elements):
+    gradient = evidence_gradient(parts, Laplace(), theta, Laplace().fit(parts.prior(theta), likelihood), likelihood)
+    for element in range(len(theta)):
         step = 1e-4 * np.eye(len(theta))[element]
         difference = (log_evidence(case, theta + step) - log_evidence(case, theta - step)) / 2e-4
         assert gradient[element] == pytest.approx(difference, rel=1e-4, abs=1e-5)
 
 
 WINNER, LOSER = np.array([0, 1, 0, 2, 0]), np.array([1, 2, 2, 1, 1])
+
+
+@pytest.mark.parametrize("scale", [0.0, np.inf])
+def test_a_scale_of_zero_leaves_no_density(scale):
+    case = measured(with_a_scale)
+    [weight] = case.parts.theta.places([value for value in case.parts.theta.values if value.name == "weight"])
+    assert case.parts.prior(np.where(np.arange(len(case.theta)) == weight, scale, case.theta)).factorized() is None
 
 
 def test_a_left_out_observation_has_its_conditional_density(case):
@@ -235,6 +258,16 @@ def test_a_variable_without_data_is_integrated_out_too():
         pm.Normal("y", differences(), NOISE, observed=Z)
         pm.MvNormal("g", np.zeros(2), np.eye(2))
     assert take_apart(model).latent_vector.names == ["f", "g"]
+
+
+def test_the_gradient_of_laplace_s_evidence_follows_the_mode():
+    """Labels are log-concave; their curvature moves with the mode."""
+    parts, fit = take_apart(preferences()), Laplace(tolerance=1e-10)
+    theta, likelihood = parts.initial_theta, parts.likelihood(parts.initial_theta)
+    gradient = evidence_gradient(parts, fit, theta, fit.fit(parts.prior(theta), likelihood), likelihood)
+    for element, step in enumerate(1e-4 * np.eye(2)):
+        above, below = (fit.fit(parts.prior(at), likelihood).log_evidence for at in (theta + step, theta - step))
+        assert gradient[element] == pytest.approx((above - below) / 2e-4, rel=1e-3, abs=1e-5)
 
 
 COUNTS = np.array([1, 0, 3, 2, 0, 6, 1, 1])

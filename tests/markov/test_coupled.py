@@ -222,6 +222,17 @@ def test_a_covariance_gives_what_a_precision_gives(fit):
     )
 
 
+def test_a_singular_covariance_gets_a_jitter():
+    """Two values that are equal, of which sum and difference are observed."""
+    covariance, rows = np.asfortranarray(np.ones((2, 2))), np.array([[1.0, 1.0], [1.0, -1.0]])
+    prior = DesignPrior(IndependentPrior([DensePrior(np.zeros(2), covariance)]), sparse.csr_array(rows), vectors=1)
+    assert prior.factorized().jitter > 0.0
+    conditioned, blocks = prior.conditioning(), DenseBlocks(np.array([4.0, 9.0]).reshape(2, 1, 1))
+    assert conditioned.on(np.array([1.0, 2.0]), blocks)
+    np.testing.assert_allclose(conditioned.mean, [2.0 / 17.0, 2.0 / 17.0], rtol=1e-6)
+    assert conditioned.log_determinant == pytest.approx(np.log(17.0), abs=1e-6)
+
+
 def test_a_covariance_that_cannot_be_factorized_gives_no_q():
     covariance = np.asfortranarray(np.diag([1.0, -1.0]))
     prior = DesignPrior(

@@ -190,11 +190,10 @@ def _part_of(
 
 
 def _scaled(prior: DensePrior, scale: float) -> DensePrior:
-    """Return the prior of a multiple, with a covariance of NaN if the scale is zero or infinite."""
-    squared = scale**2 if 0.0 < abs(scale) < np.inf else np.nan
+    """Return the prior of a multiple, which cannot be factorized if the scale is zero or infinite."""
     # Elements above the diagonals are arbitrary.
     with np.errstate(all="ignore"):
-        return DensePrior(scale * prior.mean, squared * prior.covariance, squared * prior.jitter)
+        return DensePrior(scale * prior.mean, scale**2 * prior.covariance, scale**2 * prior.jitter)
 
 
 def _inner(bar: np.ndarray, prior: IndependentPrior) -> float:
