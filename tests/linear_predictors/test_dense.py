@@ -210,17 +210,17 @@ def test_a_scale_of_zero_leaves_no_density(scale):
 
 
 def test_a_left_out_observation_has_its_conditional_density(case):
-    """The density of each observation given the others, at a theta, from draws of q."""
+    """The density of each observation given the others, at a theta; with normal observations all draws of q say it."""
     parts, theta = case.parts, case.theta
     likelihood = parts.likelihood(theta)
     q = Laplace().fit(parts.prior(theta), likelihood)
-    particles = q.sample(np.random.default_rng(2), 20_000)
+    particles = q.sample(np.random.default_rng(2), 50)
     found = block_evidence_left_out(q, _terms(parts, likelihood, theta), particles)
     mean, covariance = moments(case, theta)
     precision = np.linalg.inv(covariance)
     residual, variance = precision @ (Z - mean) / precision.diagonal(), 1.0 / precision.diagonal()
     whole = log_evidence(case, theta)
-    np.testing.assert_allclose(whole - found, norm.logpdf(residual, scale=np.sqrt(variance)), atol=0.05)
+    np.testing.assert_allclose(whole - found, norm.logpdf(residual, scale=np.sqrt(variance)), atol=1e-6)
 
 
 def preferences(sign: float = -1.0) -> pm.Model:

@@ -8,15 +8,9 @@ from __future__ import annotations
 import numpy as np
 import pymc as pm
 
-from pmgp.core.approximations import Laplace
 from pmgp.core.estimators import ImportanceSampling
-from pmgp.core.marginal.evaluation import Evaluator
-from pmgp.core.marginal.pseudo_marginal import Frozen, PseudoMarginalChain, State
 from pmgp.interface.model import coupled_predictors
-from pmgp.interface.model.taking_apart import take_apart
-from tests import mean_changes
-from tests.marginal.geweke import ready_point
-from tests.markov.test_geweke import LEARNED
+from tests.linear_predictors.geweke import largest_change
 
 REPLICATES, BOUND = 400, 4.5
 X = np.linspace(0.0, 2.0, 5)[:, None]
@@ -29,7 +23,7 @@ def joint_model() -> pm.Model:
         log_scale, log_tau = pm.Normal("log_scale", 0.2, 0.3), pm.Normal("log_tau", -0.5, 0.3)
         f = pm.MvNormal("f", np.full(5, 0.3), pm.math.exp(2.0 * log_scale) * CORRELATION)
         u = pm.Normal("u", 0.0, pm.math.exp(log_tau), shape=3)
-        y = pm.Data("counted", np.ones(20, dtype=int))
+        y = pm.Data("measured", np.ones(20, dtype=int))
         pm.Poisson("y", pm.math.exp(f[FIRST] - 0.7 * f[SECOND] + u[GROUP]), observed=y)
     return model
 
@@ -48,26 +42,12 @@ def statistics(at: np.ndarray, x: np.ndarray, y: np.ndarray) -> np.ndarray:
     return np.array([*at, *at**2, f.sum(), u.sum(), with_y @ f[FIRST], with_y @ f[SECOND], with_y @ u[GROUP]])
 
 
-def largest_change(iterations: int = 4) -> float:
-    model, rows = joint_model(), []
-    estimator = ImportanceSampling(4)
-    scheme = PseudoMarginalChain(estimator, latent_moves=1, refresh_every=1)
-    parts, rng, frozen = take_apart(model, ["f", "u"]), np.random.default_rng(2), Frozen(LEARNED, None, estimator.draws)
-    evaluate = Evaluator(parts, Laplace(sweeps=0))
-    for _ in range(REPLICATES):
-        at, x, y = drawn(rng)
-        model.set_data("counted", y)
-        parts.model_likelihood._inner.functions.refresh_data()
-        current = ready_point(evaluate, at)
-        state = scheme.refresh(rng, State(at, x, 0.0, 1.0, 0), current.payload, frozen)
-        for _ in range(iterations):
-            state, current, _ = scheme.step(rng, state, current, evaluate, frozen)
-        rows.append([statistics(at, x, y), statistics(state.theta, state.particle, y)])
-    return mean_changes.largest_change(*np.swapaxes(rows, 0, 1))
+def change(iterations: int = 4) -> float:
+    return largest_change(joint_model(), drawn, statistics, ImportanceSampling(4), REPLICATES, iterations, ["f", "u"])
 
 
 def test_joint_distribution_is_kept():
-    assert largest_change() < 0.75 * BOUND
+    assert change() < 0.75 * BOUND
 
 
 def test_a_twin_with_sums_in_place_of_differences_is_rejected(monkeypatch):
@@ -79,4 +59,4 @@ def test_a_twin_with_sums_in_place_of_differences_is_rejected(monkeypatch):
         self.design = abs(self.design)
 
     monkeypatch.setattr(coupled_predictors.CoupledPredictors, "refresh", turned)
-    assert largest_change(2) > 2.0 * BOUND
+    assert change(2) > 2.0 * BOUND

@@ -8,15 +8,9 @@ from __future__ import annotations
 import numpy as np
 import pymc as pm
 
-from pmgp.core.approximations import Laplace
-from pmgp.core.marginal.evaluation import Evaluator
-from pmgp.core.marginal.pseudo_marginal import Frozen, PseudoMarginalChain, State
 from pmgp.core.markov import PathSampling
 from pmgp.interface.model import coupled_predictors
-from pmgp.interface.model.taking_apart import take_apart
-from tests import mean_changes
-from tests.marginal.geweke import ready_point
-from tests.markov.test_geweke import LEARNED
+from tests.linear_predictors.geweke import largest_change
 
 REPLICATES, BOUND = 200, 4.0
 GROUPS = 6
@@ -48,26 +42,14 @@ def statistics(at: np.ndarray, x: np.ndarray, y: np.ndarray) -> np.ndarray:
     return np.array([*at, *at**2, *sums, at[0] * (u @ u), at[1] * (v @ v)])
 
 
-def largest_change(iterations: int = 4) -> float:
-    model, rows = joint_model(), []
-    estimator = PathSampling(3, width=2, threshold=1.0)
-    scheme = PseudoMarginalChain(estimator, latent_moves=1, refresh_every=1)
-    parts, rng, frozen = take_apart(model), np.random.default_rng(2), Frozen(LEARNED, None, estimator.draws)
-    evaluate = Evaluator(parts, Laplace(sweeps=0))
-    for _ in range(REPLICATES):
-        at, x, y = drawn(rng)
-        model.set_data("measured", y)
-        parts.model_likelihood._inner.functions.refresh_data()
-        current = ready_point(evaluate, at)
-        state = scheme.refresh(rng, State(at, x, 0.0, 1.0, 0), current.payload, frozen)
-        for _ in range(iterations):
-            state, current, _ = scheme.step(rng, state, current, evaluate, frozen)
-        rows.append([statistics(at, x, y), statistics(state.theta, state.particle, y)])
-    return mean_changes.largest_change(*np.swapaxes(rows, 0, 1))
+def change(iterations: int = 4) -> float:
+    return largest_change(
+        joint_model(), drawn, statistics, PathSampling(3, width=2, threshold=1.0), REPLICATES, iterations
+    )
 
 
 def test_joint_distribution_is_kept():
-    assert largest_change() < 0.75 * BOUND
+    assert change() < 0.75 * BOUND
 
 
 def test_a_twin_whose_log_scale_has_the_wrong_sign_is_rejected(monkeypatch):
@@ -79,4 +61,4 @@ def test_a_twin_whose_log_scale_has_the_wrong_sign_is_rejected(monkeypatch):
         self.design = self.design.multiply(np.repeat([1.0, -0.5], self.shared.sites)[:, None]).tocsr()
 
     monkeypatch.setattr(coupled_predictors.CoupledPredictors, "refresh", turned)
-    assert largest_change(2) > 2.0 * BOUND
+    assert change(2) > 2.0 * BOUND

@@ -76,7 +76,7 @@ class IndependentPrior(Prior):
         return self._each(DensePrior.deviations_from, normals, axis=1)
 
     def whiten(self, f: np.ndarray) -> np.ndarray:
-        """Return L^-1 (f - m) for f of shape (C n,), or for several f as rows: (k, C n)."""
+        """Return L^-1 (f - m) for f of shape (size,), or for several f as rows: (k, size)."""
         return self._each(DensePrior.whiten, f, axis=-1)
 
     def deviation(self, nu: np.ndarray) -> np.ndarray:
@@ -88,19 +88,19 @@ class IndependentPrior(Prior):
         return self._each(DensePrior.pull, gradient)
 
     def solve(self, x: np.ndarray) -> np.ndarray:
-        """Return K^-1 x for x of shape (C n,) or (size, k)."""
+        """Return K^-1 x for x of shape (size,) or (size, k)."""
         return self._each(DensePrior.solve, x)
 
     def product(self, x: np.ndarray) -> np.ndarray:
-        """Return K x for x of shape (C n,) or (size, k)."""
+        """Return K x for x of shape (size,) or (size, k)."""
         return self._each(DensePrior.product, x)
 
     def precision_product(self, x: np.ndarray) -> np.ndarray:
-        """Return K^-1 x using the inverses, for many x of shape (C n,)."""
+        """Return K^-1 x using the inverses, for many x of shape (size,)."""
         return self._each(DensePrior.precision_product, x)
 
     def log_density(self, f: np.ndarray) -> float:
-        """Return log N(f|m, K) for f of shape (C n,)."""
+        """Return log N(f|m, K) for f of shape (size,)."""
         return sum(part.log_density(x) for part, x in zip(self.parts, self._split(f), strict=True))
 
     def _split(self, x: np.ndarray, axis: int = 0) -> list[np.ndarray]:

@@ -117,17 +117,13 @@ class DesignPrior(LinearSitesPrior):
     @cached_property
     def _factorized(self) -> DesignPrior | None:
         found = self.of_f.factorized()
-        if found is None or found is self.of_f:
-            return self if found is not None else None
-        return DesignPrior(found, self.design, self.vectors)
+        if found is None:
+            return None
+        return self if found is self.of_f else DesignPrior(found, self.design, self.vectors)
 
     def product(self, x: np.ndarray) -> np.ndarray:
         """Return K x for x of shape (m,) or (m, k)."""
         return self.of_f.product(x)
-
-    def solve(self, x: np.ndarray) -> np.ndarray:
-        """Return K^-1 x for x of shape (m,) or (m, k)."""
-        return self.of_f.solve(x)
 
     def deviations_from(self, normals: np.ndarray) -> np.ndarray:
         """Return L e for each row e of standard normals: (draws, m) -> (draws, m)."""

@@ -18,8 +18,8 @@ from pmgp.core.gaussians.block_sites import BlockApproximation
 from pmgp.core.gaussians.held import CoupledPrior
 from pmgp.core.numerics.block_matrices import definite
 
-# Values of a site may follow from each other, or be constant: their correlations have an eigenvalue below this. So that
-# cavities exist, the variances of these sites are raised by a share of the largest one.
+# Values follow from each other, or are constant, if their correlations have an eigenvalue below the first number. The
+# second is the share of the largest variance by which those of such a site are raised.
 DEPENDENT, SHARE = 1e-8, 1e-6
 # The smallest cavity, and the largest sharpness for which expectation propagation was right. They may be smaller and
 # larger than with sites over single values, because variances of q are no differences.

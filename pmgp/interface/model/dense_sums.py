@@ -85,8 +85,8 @@ class DenseSumPrior(MatrixPrior):
             bar, by_mean, start = covariance_bar[own, own], mean_bar[own], start + size
             total += part.pullback(theta, scale, bar, by_mean)
             if self._latent.predictor.scaled:
-                inner = IndependentPrior(part(theta, scale))
-                by_scale[place] = (2.0 * _inner(bar, inner) + by_mean @ inner.mean) / scale
+                covariance, mean = _inner(bar, by_mean, part(theta, scale))
+                by_scale[place] = (2.0 * covariance + mean) / scale
         return total + _along(self._latent.predictor, theta, by_scale)
 
     def compile_pullback(self) -> None:
@@ -166,10 +166,8 @@ class _SparsePart:
         total = np.zeros_like(theta)
         for element in self._piece.elements:
             shift = STEP * np.eye(1, len(theta), element)[0]
-            (above,), (below,) = self(theta + shift, scale), self(theta - shift, scale)
-            with np.errstate(all="ignore"):
-                changed = DensePrior(above.mean - below.mean, above.covariance - below.covariance)
-            total[element] = (_inner(bar, IndependentPrior([changed])) + mean_bar @ changed.mean) / (2.0 * STEP)
+            above, below = (sum(_inner(bar, mean_bar, self(at, scale))) for at in (theta + shift, theta - shift))
+            total[element] = (above - below) / (2.0 * STEP)
         return total
 
     def refresh_data(self) -> None:
@@ -196,16 +194,16 @@ def _scaled(prior: DensePrior, scale: float) -> DensePrior:
         return DensePrior(scale * prior.mean, scale**2 * prior.covariance, scale**2 * prior.jitter)
 
 
-def _inner(bar: np.ndarray, prior: IndependentPrior) -> float:
-    """Return <bar, K> for symmetric matrices, from their lower triangles."""
+def _inner(bar: np.ndarray, mean_bar: np.ndarray, parts: list[DensePrior]) -> tuple[float, float]:
+    """Return <bar, K> and mean_bar' m, from the lower triangles of symmetric matrices."""
     total, start = 0.0, 0
-    for part in prior.parts:
+    for part in parts:
         own = slice(start, start + part.size)
         lower = np.tril(bar[own, own], -1)
         total += 2.0 * float(np.vdot(lower, np.tril(part.covariance, -1)))
         total += float(np.diag(bar[own, own]) @ part.variance)
         start += part.size
-    return total
+    return total, float(mean_bar @ np.concatenate([part.mean for part in parts]))
 
 
 def _along(predictor: Any, theta: np.ndarray, weights: np.ndarray) -> np.ndarray:

@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Collection
+from collections.abc import Collection, Iterable, Iterator
 from typing import Any
 
 import numpy as np
@@ -79,28 +79,34 @@ def check_inputs_continued(idata: Any, process: TensorVariable) -> None:
 
     Later rows are new inputs.
     """
-    stored = idata.get("constant_data", {})
-    for variable in ancestors([process]):
-        if isinstance(variable, SharedVariable) and variable.name in stored:
-            drawn, present = stored[variable.name].to_numpy(), variable.get_value(borrow=True)
-            begun = present[: len(drawn)] if drawn.ndim and present.ndim else present
-            if drawn.shape != begun.shape or not np.allclose(drawn, begun):
-                raise ValueError(
-                    f"the model's {variable.name!r} does not begin with the values that it had when these draws of "
-                    f"{process.name!r} were made: keep these rows, and add new ones after them"
-                )
+    for name, drawn, present in _stored(idata, ancestors([process])):
+        if not _equal(drawn, present[: len(drawn)] if drawn.ndim and present.ndim else present):
+            raise ValueError(
+                f"the model's {name!r} does not begin with the values that it had when these draws of {process.name!r} "
+                "were made: keep these rows, and add new ones after them"
+            )
 
 
 def check_inputs_unchanged(idata: Any, inputs: list[Any]) -> None:
     """Refuse draws that were made with other inputs than the model's present ones, as far as these were stored."""
+    for name, drawn, present in _stored(idata, inputs):
+        if not _equal(drawn, present):
+            raise ValueError(
+                f"the model's {name!r} has other values than when these draws were made: restore them with "
+                "pymc.set_data; the inputs of predictions are Xnew"
+            )
+
+
+def _stored(idata: Any, variables: Iterable[Any]) -> Iterator[tuple[str, np.ndarray, np.ndarray]]:
+    """Yield the name of data, the values with which draws were made, and the present ones.
+
+    Data without a name, and constants, cannot have been set.
+    """
     stored = idata.get("constant_data", {})
-    for variable in inputs:
-        name = str(variable.name)
-        # Data without a name, and constants, cannot have been set.
-        if isinstance(variable, SharedVariable) and name in stored:
-            drawn, present = stored[name].to_numpy(), variable.get_value(borrow=True)
-            if drawn.shape != present.shape or not np.allclose(drawn, present):
-                raise ValueError(
-                    f"the model's {name!r} has other values than when these draws were made: restore them with "
-                    "pymc.set_data; the inputs of predictions are Xnew"
-                )
+    for variable in variables:
+        if isinstance(variable, SharedVariable) and str(variable.name) in stored:
+            yield str(variable.name), stored[str(variable.name)].to_numpy(), variable.get_value(borrow=True)
+
+
+def _equal(drawn: np.ndarray, present: np.ndarray) -> bool:
+    return drawn.shape == present.shape and np.allclose(drawn, present)
