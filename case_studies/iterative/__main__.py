@@ -37,8 +37,14 @@ def run_iterations(given: Namespace) -> None:
     scale = study.SCALES[given.scale]
     chosen = _chosen(given, study.cells(scale), at_hand=study.CONCRETE)
     table = results.table_of(given.out / f"{scale.name}.csv")
-    compute, rows = partial(study.run_group, scale), partial(results.rows, scale)
-    _run(given, chosen, table, scale.settings, compute, rows, study.groups)
+
+    def keep(group: study.Group, finished: list[Finished]) -> None:
+        table.merge(results.rows(scale, finished))
+        print(group.name, flush=True)
+
+    new = to_run(given, chosen, lambda cells: results.without_lines(table, cells, scale.settings))
+    compute = partial(study.run_group, scale, given.runs / given.scale)
+    spread(study.groups(new), compute, keep, workers_of(given))
 
 
 def run_curves(given: Namespace) -> None:
@@ -104,25 +110,22 @@ def _run(
     settings: Callable[[Any], dict[str, Any]],
     compute: Callable[[Any], Result],
     rows: Callable[[Any, Result], pd.DataFrame],
-    units: Callable[[list[Any]], list[Any]] = list,
 ) -> None:
-    """Run cells, in units of one or several, and write each unit into its table when it is finished."""
-    if not chosen:
-        return
+    """Run cells, and write each into its table when it is finished."""
     folder = given.runs / given.scale
 
-    def keep(unit: Any, one: Finished) -> None:
-        table.merge(rows(unit, one.result))
-        print(unit.name, flush=True)
+    def keep(cell: Any, one: Finished) -> None:
+        table.merge(rows(cell, one.result))
+        print(cell.name, flush=True)
 
-    new = units(to_run(given, chosen, lambda cells: results.without_lines(table, cells, settings)))
+    new = to_run(given, chosen, lambda cells: results.without_lines(table, cells, settings))
     spread(new, partial(_complete, folder, settings, compute), keep, workers_of(given))
 
 
 def _complete(
-    folder: Path, settings: Callable[[Any], dict[str, Any]], compute: Callable[[Any], Result], unit: Any
+    folder: Path, settings: Callable[[Any], dict[str, Any]], compute: Callable[[Any], Result], cell: Any
 ) -> Finished:
-    return Grid(folder, settings(unit)).complete(compute, unit)
+    return Grid(folder, settings(cell)).complete(compute, cell)
 
 
 if __name__ == "__main__":

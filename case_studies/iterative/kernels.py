@@ -1,4 +1,4 @@
-"""Covariance matrices for the study, stored whole or as half of their blocks, and products that solvers share."""
+"""Covariance matrices for the study: whole, half of their blocks, or sparse; and products that solvers share."""
 
 from __future__ import annotations
 
@@ -7,15 +7,22 @@ from concurrent.futures import Future, ThreadPoolExecutor
 from threading import Lock
 
 import numpy as np
+from scipy import sparse
 from scipy.spatial.distance import cdist
 
 from pmgp.core.iterative.preconditioners import Kernel
 from pmgp.interface.covariance.kept import Bands
 
-__all__ = ["Shared", "Stored", "Tiles", "side_by_side"]
+__all__ = ["Shared", "Sparse", "Stored", "Tiles", "isotropic", "side_by_side"]
 
 SMALLEST = 1e-300
 """Smaller elements are set to zero, since arithmetic with numbers close to the smallest one is slow."""
+NEGLIGIBLE = 1e-22
+"""Smaller elements are not stored where few are larger: a million of them are less than the diagonal's rounding."""
+FEW = 0.1
+"""Largest share of elements for which K is stored as a sparse matrix."""
+ROWS = 512
+"""Rows that are computed at a time, and that stand for all where the share of large elements is estimated."""
 
 
 class Stored:
@@ -66,6 +73,30 @@ class Tiles:
     def diagonal(self) -> np.ndarray:
         """The diagonal of K."""
         return np.ones(self.size)
+
+
+class Sparse(Tiles):
+    """The same K, of which only elements from `NEGLIGIBLE` on are stored."""
+
+    def __init__(self, X: np.ndarray) -> None:
+        self._X, self.size = X, len(X)
+        self._K = sparse.vstack([_large(X[start : start + ROWS], X) for start in range(0, len(X), ROWS)], format="csr")
+
+    def product(self, vectors: np.ndarray) -> np.ndarray:
+        """K times columns."""
+        return self._K @ vectors
+
+
+def isotropic(X: np.ndarray) -> Tiles:
+    """K = exp(-|x - x'|^2 / 2), stored in the way that makes products fast; `X` (n, d) in units of the length-scale."""
+    some = X[:: -(-len(X) // ROWS)]
+    return Sparse(X) if _large(some, X).nnz <= FEW * len(some) * len(X) else Tiles(X)
+
+
+def _large(X: np.ndarray, Z: np.ndarray) -> sparse.csr_array:
+    K = _covariance(X, Z)
+    K[K < NEGLIGIBLE] = 0.0
+    return sparse.csr_array(K)
 
 
 def _covariance(X: np.ndarray, Z: np.ndarray) -> np.ndarray:

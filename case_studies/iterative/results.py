@@ -10,8 +10,9 @@ import numpy as np
 import pandas as pd
 
 from case_studies.iterative import conditioning, curves, langevin, truncation
-from case_studies.iterative.study import PRECONDITIONERS, ROWS, SCALES, Group, Scale
+from case_studies.iterative.study import PRECONDITIONERS, ROWS, SCALES, Scale
 from case_studies.tools.convergence import moments_at, rhat_at
+from case_studies.tools.grid import Finished
 from case_studies.tools.provenance import made_by
 from case_studies.tools.table import Table
 
@@ -36,12 +37,13 @@ def table_of(path: Path) -> Table:
     return Table(path, KEY, order)
 
 
-def rows(scale: Scale, group: Group, result: dict[str, Any]) -> pd.DataFrame:
-    """Lines of a group: medians over repetitions and their range, and the seconds of the whole group."""
+def rows(scale: Scale, finished: Iterable[Finished]) -> pd.DataFrame:
+    """Lines of cells: medians over repetitions and their range, and the seconds since their group began."""
     lines = []
-    for cell, found in zip(group.cells(), result["iterations"], strict=True):
+    for cell, result, _ in finished:
+        found = result["iterations"]
         counts = {"iterations": float(np.median(found)), "fewest": min(found), "most": max(found)}
-        common = scale.settings(group) | {"seconds": result["seconds"]} | made_by(result)
+        common = scale.settings(cell) | {"seconds": result["seconds"]} | made_by(result)
         lines.append(cell._asdict() | counts | common)
     return pd.DataFrame(lines)
 

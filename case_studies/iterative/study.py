@@ -11,13 +11,14 @@ import time
 from collections.abc import Callable, Iterable, Iterator
 from dataclasses import dataclass
 from functools import lru_cache, partial
+from pathlib import Path
 from typing import Any, NamedTuple
 
 import numpy as np
 from scipy.spatial.distance import cdist
 
 from case_studies.iterative.flexible import FlexibleConjugateGradients
-from case_studies.iterative.kernels import Tiles, side_by_side
+from case_studies.iterative.kernels import isotropic, side_by_side
 from case_studies.iterative.preconditioners import (
     Regularized,
     StructuredInterpolation,
@@ -29,6 +30,7 @@ from case_studies.iterative.preconditioners import (
     spectral,
 )
 from case_studies.tools import data
+from case_studies.tools.grid import Finished, Grid, Result
 from case_studies.tools.provenance import provenance
 from case_studies.tools.stream import stream
 from pmgp import datasets
@@ -57,39 +59,33 @@ class Cell(NamedTuple):
     log_lengthscale: int
     data: str = CONCRETE
 
-
-class Group(NamedTuple):
-    """Cells with the same K: each of these preconditioners with each of these variances of the noise."""
-
-    data: str
-    log_lengthscale: int
-    log_noises: tuple[int, ...]
-    preconditioners: tuple[str, ...]
-
     @property
     def name(self) -> str:
         """File name without ending."""
-        some = () if self.preconditioners == tuple(PRECONDITIONERS) else self.preconditioners
-        return "-".join(map(str, (self.data, self.log_lengthscale, *self.log_noises, *some))).replace(" ", "_")
+        return "-".join(
+            map(str, (self.data, self.log_lengthscale, self.log_noise, self.preconditioner.replace(" ", "_")))
+        )
 
-    def cells(self) -> list[Cell]:
-        """Return its cells."""
-        return [
-            Cell(name, noise, self.log_lengthscale, self.data)
-            for noise in self.log_noises
-            for name in self.preconditioners
-        ]
+
+class Group(NamedTuple):
+    """Cells with the same K."""
+
+    data: str
+    log_lengthscale: int
+    cells: tuple[Cell, ...]
+
+    @property
+    def name(self) -> str:
+        """Different for groups whose cells are kept at the same time."""
+        return f"{self.data}-{self.log_lengthscale}"
 
 
 def groups(chosen: Iterable[Cell]) -> list[Group]:
     """Put cells into groups."""
-    names: dict[tuple[str, int, int], list[str]] = {}
+    found: dict[tuple[str, int], list[Cell]] = {}
     for cell in chosen:
-        names.setdefault((cell.data, cell.log_lengthscale, cell.log_noise), []).append(cell.preconditioner)
-    noises: dict[tuple[str, int, tuple[str, ...]], list[int]] = {}
-    for (name, log_lengthscale, log_noise), found in names.items():
-        noises.setdefault((name, log_lengthscale, tuple(found)), []).append(log_noise)
-    return [Group(*key, tuple(some), found) for (*key, found), some in noises.items()]
+        found.setdefault((cell.data, cell.log_lengthscale), []).append(cell)
+    return [Group(*key, tuple(own)) for key, own in found.items()]
 
 
 @dataclass(frozen=True)
@@ -193,22 +189,25 @@ def cells(scale: Scale) -> Iterator[Cell]:
                 yield from (Cell(preconditioner, log_noise, exponent, name) for preconditioner in PRECONDITIONERS)
 
 
-def run_group(scale: Scale, group: Group) -> dict[str, Any]:
-    """Iterations by cell and repetition, in the order of the cells, and the processor seconds of the group."""
+def run_group(scale: Scale, folder: Path, group: Group) -> list[Finished]:
+    """Return the iterations of each cell by repetition, and the processor seconds from the group's start to its end.
+
+    Each cell is kept in a folder when it has ended.
+    """
     started = time.process_time()
-    repetitions = scale.settings(group)["repetitions"]
-    tasks = [
-        (cell, repetition)
-        for cell in group.cells()
-        for repetition in range(1 if cell.preconditioner in ONCE else repetitions)
-    ]
+    grid = Grid(folder, scale.settings(group))
     X, y = problem_of(scale, group.data)
-    kernel = Tiles(X / 10.0**group.log_lengthscale)
-    solvers = [partial(_iterations, scale, cell, repetition, X, y) for cell, repetition in tasks]
-    found: dict[Cell, list[int]] = {}
-    for (cell, _), number in zip(tasks, side_by_side(kernel, solvers), strict=True):
-        found.setdefault(cell, []).append(number)
-    return {"iterations": list(found.values()), "seconds": time.process_time() - started, **provenance()}
+
+    def solve(cell: Cell, kernel: Kernel) -> Finished:
+        return grid.complete(partial(count, kernel), cell)
+
+    def count(kernel: Kernel, cell: Cell) -> Result:
+        repetitions = 1 if cell.preconditioner in ONCE else scale.settings(cell)["repetitions"]
+        found = [_iterations(scale, cell, repetition, X, y, kernel) for repetition in range(repetitions)]
+        return {"iterations": found, "seconds": time.process_time() - started, **provenance()}
+
+    kernel = isotropic(X / 10.0**group.log_lengthscale)
+    return side_by_side(kernel, [partial(solve, cell) for cell in group.cells])
 
 
 def iterations(
@@ -216,7 +215,7 @@ def iterations(
 ) -> int:
     """Iterations of one repetition, with the cell's preconditioner if no other is given."""
     X, y = problem_of(scale, cell.data)
-    kernel = Tiles(X / 10.0**cell.log_lengthscale)
+    kernel = isotropic(X / 10.0**cell.log_lengthscale)
     return _iterations(scale, cell, repetition, X, y, kernel, preconditioned)
 
 

@@ -8,13 +8,12 @@ import pytest
 from scipy.spatial.distance import cdist
 
 from case_studies.iterative import figures, results, study
-from case_studies.iterative.kernels import Tiles, side_by_side
+from case_studies.iterative.kernels import Sparse, Tiles, isotropic, side_by_side
 from case_studies.iterative.study import CONCRETE, EXPONENTS, PRECONDITIONERS, SCALES, Cell, Group, Scale, cells
 from pmgp.core.iterative import preconditioners
 from pmgp.interface.covariance import kept
 
 WITHIN = 0.2
-PROVENANCE = ("version", "machine", "streams")
 
 
 @pytest.fixture(scope="module")
@@ -72,24 +71,53 @@ def small(monkeypatch):
     return Scale("small", 1, (-1,), 2, 500, {})
 
 
-def test_solvers_side_by_side_take_the_iterations_that_each_takes_alone(small):
-    group = Group(CONCRETE, 0, (-1, -2), tuple(PRECONDITIONERS))
-    found = study.run_group(small, group)["iterations"]
-    for cell, iterations in zip(group.cells(), found, strict=True):
+def test_solvers_side_by_side_take_the_iterations_that_each_takes_alone(small, tmp_path):
+    [group] = study.groups(Cell(name, noise, 0) for noise in (-1, -2) for name in PRECONDITIONERS)
+    finished = study.run_group(small, tmp_path, group)
+    for cell, result, _ in finished:
+        iterations = result["iterations"]
         assert len(iterations) == (1 if cell.preconditioner in study.ONCE else 2)
         # Products with more columns are rounded otherwise; with less noise that makes a difference of four iterations.
         assert iterations[0] == pytest.approx(study.iterations(small, cell, 0), rel=0.1, abs=2.0)
         assert max(iterations) < 500 or cell.preconditioner == "regularized"
-    lines = results.rows(small, group, {"iterations": found, "seconds": 1.0} | dict.fromkeys(PROVENANCE, ""))
-    assert lines["most"].tolist() == [max(iterations) for iterations in found]
+    lines = results.rows(small, finished)
+    assert lines["most"].tolist() == [max(result["iterations"]) for _, result, _ in finished]
     assert lines["log_noise"].tolist() == [-1] * len(PRECONDITIONERS) + [-2] * len(PRECONDITIONERS)
+
+
+def test_a_group_that_is_stopped_keeps_the_cells_that_have_ended(small, tmp_path, monkeypatch):
+    group = Group(CONCRETE, 0, (Cell("none", -1, 0), Cell("Nystrom", -6, 0)))
+    with monkeypatch.context() as patched, pytest.raises(KeyboardInterrupt):
+        patched.setitem(PRECONDITIONERS, "Nystrom", _stopping_after(40))
+        study.run_group(small, tmp_path, group)
+    first, second = study.run_group(small, tmp_path, group)
+    assert first.resumed
+    assert not second.resumed
+    assert first.result["iterations"] == [pytest.approx(study.iterations(small, first.cell, 0), abs=2.0)]
+
+
+def _stopping_after(products):
+    """A preconditioner that does nothing, and is interrupted."""
+
+    class Interrupted(preconditioners.Identity):
+        made = 0
+
+        def solve(self, x):
+            self.made += 1
+            if self.made > products:
+                raise KeyboardInterrupt
+            return x
+
+    return lambda problem: Interrupted(len(problem.X))
 
 
 def test_groups_have_every_cell_once_and_share_one_length_scale():
     chosen = [cell for cell in cells(SCALES["paper"]) if cell != Cell("spectral", -4, 0, "protein")]
     made = study.groups(chosen)
-    assert sorted(cell for group in made for cell in group.cells()) == sorted(chosen)
-    assert len({group.name for group in made}) == len(made) == 3 * len(EXPONENTS) + 1
+    assert sorted(cell for group in made for cell in group.cells) == sorted(chosen)
+    assert all(cell.log_lengthscale == group.log_lengthscale for group in made for cell in group.cells)
+    assert len({group.name for group in made}) == len(made) == 3 * len(EXPONENTS)
+    assert len({cell.name for cell in chosen}) == len(chosen)
 
 
 def test_no_convergence_counts_as_the_cap(small):
@@ -116,6 +144,18 @@ def test_tiles_are_the_matrix(monkeypatch):
     assert np.abs(np.tril(K) @ v - K @ v).max() > 0.1
     assert tiles.columns(np.array([3, 7])) == pytest.approx(K[:, [3, 7]])
     assert tiles.block(slice(4, 9)) == pytest.approx(K[4:9, 4:9])
+
+
+def test_few_large_elements_are_stored_as_a_sparse_matrix():
+    """Products differ by rounding; without the elements below .001 they would not."""
+    rng = np.random.default_rng(3)
+    X, v = rng.uniform(0.0, 400.0, (1300, 2)), rng.standard_normal((1300, 2))
+    kernel, exact = isotropic(X), Tiles(X).product(v)
+    assert isinstance(kernel, Sparse)
+    assert np.abs(kernel.product(v) - exact).max() < 1e-14
+    K = np.exp(-0.5 * cdist(X, X, "sqeuclidean"))
+    assert np.abs(np.where(K < 1e-3, 0.0, K) @ v - exact).max() > 1e-4
+    assert not isinstance(isotropic(X / 40.0), Sparse)
 
 
 def test_a_solver_that_fails_ends_the_others():
