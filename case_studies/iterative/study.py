@@ -62,9 +62,8 @@ class Cell(NamedTuple):
     @property
     def name(self) -> str:
         """File name without ending."""
-        return "-".join(
-            map(str, (self.data, self.log_lengthscale, self.log_noise, self.preconditioner.replace(" ", "_")))
-        )
+        preconditioner = self.preconditioner.replace(" ", "_")
+        return f"{self.data}-{self.log_lengthscale}-{self.log_noise}-{preconditioner}"
 
 
 class Group(NamedTuple):
@@ -102,7 +101,7 @@ class Scale:
         Draws of points, of frequencies and of projections on Concrete; iterations are their median. Other data sets
         have one.
     cap : int
-        Iterations at most.
+        Iterations at most, those inside a preconditioner included.
     rows : dict of int
         Number of rows of data sets that are not whole.
     """
@@ -140,6 +139,7 @@ class Problem(NamedTuple):
     lengthscale: float
     m: int
     rng: np.random.Generator
+    cap: int
 
     def points(self) -> np.ndarray:
         """Points drawn without replacement."""
@@ -169,7 +169,7 @@ PRECONDITIONERS: dict[str, Callable[[Problem], Preconditioner]] = {
     "SVD": lambda p: partial_svd(p.kernel, p.noise, p.m, p.rng, repetitions=0),
     "spectral": lambda p: spectral(p.X, 1.0, _frequencies(p), p.noise),
     "block Jacobi": lambda p: block_jacobi(p.kernel, p.noise, p.m),
-    "regularized": lambda p: Regularized(p.kernel, p.noise, EXCESS * p.noise[0]),
+    "regularized": lambda p: Regularized(p.kernel, p.noise, EXCESS * p.noise[0], cap=p.cap),
     "structured interpolation": _interpolation,
     "random pivots": lambda p: random_pivots(p.kernel, p.noise, p.m, p.rng),
     "pivoted Cholesky": lambda p: pivoted_cholesky(p.kernel, p.noise, p.m),
@@ -236,7 +236,7 @@ def _iterations(
     noise = np.full(len(y), 10.0**cell.log_noise)
     # Data sets have their streams in common.
     rng = stream(scale.seed, cell.preconditioner, cell.log_noise, cell.log_lengthscale, repetition)
-    problem = Problem(X, kernel, noise, 10.0**cell.log_lengthscale, int(np.sqrt(len(y))), rng)
+    problem = Problem(X, kernel, noise, 10.0**cell.log_lengthscale, int(np.sqrt(len(y))), rng, scale.cap)
     preconditioner = (preconditioned or PRECONDITIONERS[cell.preconditioner])(problem)
     kind = FlexibleConjugateGradients if cell.preconditioner in ITERATED else ConjugateGradients
     solver = kind(tolerance=1e-5 * np.sqrt(len(y)), cap=scale.cap)
@@ -244,7 +244,7 @@ def _iterations(
         solution = solver.solve(lambda v: kernel.product(v) + noise[:, None] * v, y[:, None], preconditioner)
     except (NotConvergedError, IndefiniteMatrixError):
         return scale.cap
-    return int(solution.iterations[0]) + int(getattr(preconditioner, "products", 0))
+    return min(int(solution.iterations[0]) + int(getattr(preconditioner, "products", 0)), scale.cap)
 
 
 def problem_of(scale: Scale, name: str) -> tuple[np.ndarray, np.ndarray]:

@@ -2,6 +2,8 @@
 
 from __future__ import annotations
 
+from dataclasses import replace
+
 import numpy as np
 import pandas as pd
 import pytest
@@ -87,9 +89,10 @@ def test_solvers_side_by_side_take_the_iterations_that_each_takes_alone(small, t
 
 def test_a_group_that_is_stopped_keeps_the_cells_that_have_ended(small, tmp_path, monkeypatch):
     group = Group(CONCRETE, 0, (Cell("none", -1, 0), Cell("Nystrom", -6, 0)))
-    with monkeypatch.context() as patched, pytest.raises(KeyboardInterrupt):
+    with monkeypatch.context() as patched:
         patched.setitem(PRECONDITIONERS, "Nystrom", _stopping_after(40))
-        study.run_group(small, tmp_path, group)
+        with pytest.raises(KeyboardInterrupt):
+            study.run_group(small, tmp_path, group)
     first, second = study.run_group(small, tmp_path, group)
     assert first.resumed
     assert not second.resumed
@@ -122,6 +125,20 @@ def test_groups_have_every_cell_once_and_share_one_length_scale():
 
 def test_no_convergence_counts_as_the_cap(small):
     assert study.iterations(Scale("small", 1, (-2,), 1, 2, {}), Cell("none", -6, 0), 0) == 2
+
+
+def test_products_of_a_preconditioner_count_towards_the_cap(small):
+    """There are fewer outer iterations, and the preconditioner stops early, not at the end."""
+    cell = Cell("regularized", -2, 0)
+    whole = study.iterations(small, cell, 0)
+    made = []
+
+    def counted(problem):
+        made.append(PRECONDITIONERS["regularized"](problem))
+        return made[0]
+
+    assert study.iterations(replace(small, cap=50), cell, 0, counted) == 50
+    assert 50 < made[0].products < whole < small.cap
 
 
 def test_a_preconditioner_that_is_not_positive_counts_as_the_cap(small):

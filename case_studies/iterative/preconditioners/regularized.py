@@ -6,7 +6,7 @@ import numpy as np
 
 from case_studies.iterative.preconditioners.inner import INNER, refuse_log_determinant
 from pmgp.core.iterative.preconditioners import Identity, Kernel
-from pmgp.core.iterative.solvers import ConjugateGradients
+from pmgp.core.iterative.solvers import ConjugateGradients, NotConvergedError
 
 __all__ = ["Regularized"]
 
@@ -17,17 +17,27 @@ class Regularized:
     - `noise` (n,): positive numbers that are added to the diagonal of K
     - `excess`: delta; the article uses a hundred times the noise
     - `solver`: the inner solver; its tolerance is relative to the norm of the right-hand side
+    - `cap`: after this number of products there is no further solution, but a `NotConvergedError`
 
     `products`: number of products with K so far.
     """
 
-    def __init__(self, kernel: Kernel, noise: np.ndarray, excess: float, solver: ConjugateGradients = INNER) -> None:
-        self._kernel, self._solver = kernel, solver
+    def __init__(
+        self,
+        kernel: Kernel,
+        noise: np.ndarray,
+        excess: float,
+        solver: ConjugateGradients = INNER,
+        cap: float = np.inf,
+    ) -> None:
+        self._kernel, self._solver, self._cap = kernel, solver, cap
         self._diagonal = (noise + excess)[:, None]
         self.products = 0
 
     def solve(self, x: np.ndarray) -> np.ndarray:
         """Return P^-1 x: (n, k) -> (n, k)."""
+        if self.products >= self._cap:
+            raise NotConvergedError(f"inner solutions have taken {self.products} products, of {self._cap} at most")
         norms = np.maximum(np.linalg.norm(x, axis=0), np.finfo(float).tiny)
         solution = self._solver.solve(self._product, x, Identity(len(x)), units=norms)
         self.products += solution.products
