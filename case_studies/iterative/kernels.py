@@ -8,6 +8,7 @@ from threading import Lock
 
 import numpy as np
 from scipy import sparse
+from scipy.spatial import cKDTree
 from scipy.spatial.distance import cdist
 
 from pmgp.core.iterative.preconditioners import Kernel
@@ -80,11 +81,17 @@ class Sparse(Tiles):
 
     def __init__(self, X: np.ndarray) -> None:
         self._X, self.size = X, len(X)
-        self._K = sparse.vstack([_large(X[start : start + ROWS], X) for start in range(0, len(X), ROWS)], format="csr")
+        # Large elements of neighbouring rows are in the same columns, so that their factors stay in the cache.
+        self._order = cKDTree(X).indices
+        near = X[self._order]
+        parts = [_large(near[start : start + ROWS], near) for start in range(0, len(X), ROWS)]
+        self._K = sparse.vstack(parts, format="csr")
 
     def product(self, vectors: np.ndarray) -> np.ndarray:
         """K times columns."""
-        return self._K @ vectors
+        found = np.empty(vectors.shape)
+        found[self._order] = self._K @ vectors[self._order]
+        return found
 
 
 def isotropic(X: np.ndarray) -> Tiles:
