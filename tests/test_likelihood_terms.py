@@ -74,6 +74,19 @@ def test_a_weak_dependence_on_a_second_latent_value_is_seen(n):
     assert located(lambda rows: rows + 0.0 * np.roll(rows, 1, axis=1), n).separate
 
 
+@pytest.mark.parametrize("n", [1, 2, 5, 64])
+def test_a_sum_of_all_terms_is_told_from_a_coupling(n):
+    def summed(function):
+        return located(lambda rows: function(rows).sum(axis=1, keepdims=True), n)
+
+    assert summed(np.cosh).additive
+    assert summed(lambda rows: 1e6 - np.abs(rows)).additive
+    # The term of a single value cannot couple it with another.
+    assert summed(lambda rows: rows + 1e-4 * rows * np.roll(rows, 1, axis=1)).additive == (n == 1)
+    assert summed(lambda rows: np.abs(rows - np.roll(rows, 1, axis=1))).additive == (n == 1)
+    assert summed(lambda rows: np.where(rows < 9.0, -np.inf, 0.0)).additive is None
+
+
 def test_terms_that_no_latent_value_moves_keep_their_place_and_their_value(rng):
     f = rng.normal(size=(2, N))
     observed = np.arange(N) < 4
@@ -190,12 +203,20 @@ def coupled(f, value: float):
 
 
 def hidden_coupling(f):
-    """A sum, so that only the Hessian tells."""
+    """One term for all f."""
     rho = pm.Normal("rho", 0.0, 1.0, initval=0.0)
     pm.Potential("y", -pt.square(f + rho * pt.roll(f, 1)).sum())
 
 
-@pytest.mark.parametrize("observe", [lambda f: coupled(f, 0.0), lambda f: coupled(f, 0.5), hidden_coupling])
+def hidden_kinks(f):
+    """Almost all second derivatives are zero."""
+    rho = pm.Normal("rho", 0.0, 1.0, initval=0.5)
+    pm.Potential("y", -abs(f + rho * pt.roll(f, 1)).sum())
+
+
+@pytest.mark.parametrize(
+    "observe", [lambda f: coupled(f, 0.0), lambda f: coupled(f, 0.5), hidden_coupling, hidden_kinks]
+)
 def test_a_coupling_that_vanishes_at_the_initial_point_is_found(observe):
     with pytest.raises(ModelError, match="does not factorize over 'f'"):
         process(observe)

@@ -253,6 +253,16 @@ def test_a_twin_of_sums_in_place_of_differences_is_rejected():
     assert miss(preferences(1.0)) > 0.1
 
 
+def test_a_density_with_kinks_is_one_of_differences():
+    """Almost all second derivatives are zero. Laplace's estimates differ by 2."""
+    with pm.Model() as model:
+        pm.Laplace("y", differences(), NOISE, observed=Z)
+    parts, rng = take_apart(model), np.random.default_rng(0)
+    likelihood = parts.likelihood(parts.initial_theta)
+    q = ExpectationPropagation().fit(parts.prior(parts.initial_theta), likelihood)
+    assert np.std([ImportanceSampling(64).estimate(rng, q, likelihood).log_evidence for _ in range(20)]) < 0.2
+
+
 def test_a_variable_without_data_is_integrated_out_too():
     with pm.Model() as model:
         pm.Normal("y", differences(), NOISE, observed=Z)

@@ -183,7 +183,7 @@ class LatentGaussianModel:
             self.model_likelihood.compile_derivatives(second, self.initial_theta, self.initial_moments[0])
 
     def require_factorizing(self) -> None:
-        """Refuse a likelihood that does not factorize over f: its Hessian in f is not diagonal, or not finite."""
+        """Refuse a likelihood that does not factorize over f, or that may not."""
         self.model_likelihood.require_factorizing()
 
     def refresh_data(self) -> None:

@@ -27,8 +27,9 @@ class LikelihoodTerms:
 
     `evaluate` takes rows (draws, n) and theta, and returns an array of shape (draws, ...) for each name. With several
     latent vectors, rows are (draws, number n), and a term may depend on the values with one index in all of them.
-    :meth:`locate` finds whether each term depends on at most one latent value (`separate`), then its `index` (terms,),
-    and whether each was finite for some f (`possible`). :meth:`find_divisible` finds whether the terms of some latent
+    :meth:`locate` finds whether each term depends on at most one latent value (`separate`), then its `index` (terms,);
+    whether the sum of all terms is a sum over latent values (`additive`, None if no sum was finite); and whether each
+    term was finite for some f (`possible`). :meth:`find_divisible` finds whether the terms of some latent
     values can be computed without the others.
     """
 
@@ -37,6 +38,7 @@ class LikelihoodTerms:
         self._number = number
         self._evaluate = evaluate
         self.separate = False
+        self.additive: bool | None = None
         self.possible = True
         self.index = np.empty(0, int)
         self._places: csr_array | None = None
@@ -112,15 +114,17 @@ class LikelihoodTerms:
         return same_shape and bool(np.allclose(np.sum(parts, axis=0), expected, rtol=SAME, atol=SAME, equal_nan=True))
 
     def locate(self, probes: list[tuple[np.ndarray, np.ndarray, np.ndarray]]) -> None:
-        """Find the latent value of each term, `separate` and `possible`, from probes: theta, f and moves of f."""
+        """Find the latent value of each term, and what holds for all, from probes: theta, f and moves of f."""
         theta, f, _ = probes[0]
         n = f.size // self._number
         masks = np.tile(binary_masks(n), self._number)
         with np.errstate(all="ignore"):
-            values = [self.flat(np.vstack([f, f + by * masks]), theta) for theta, f, by in probes]
+            values = [self.flat(np.vstack([f, f + by * masks, f + by]), theta) for theta, f, by in probes]
         self.possible = bool(np.isfinite(values).any(axis=(0, 1)).all())
-        ones, zeros = np.split(np.any([moved(rows) for rows in values], axis=0), 2)
+        ones, zeros = np.split(np.any([moved(rows[:-1]) for rows in values], axis=0), 2)
         self.separate = not np.any(ones & zeros)
+        found = [additive(rows) for rows in values if np.isfinite(rows).all()]
+        self.additive = all(found) if found else None
         # A term that does not depend on f is assigned to its own position.
         index = np.where((ones | zeros).any(axis=0), (1 << np.arange(len(ones))) @ ones, self._own_positions(f, theta))
         self.index = np.minimum(index, n - 1)
@@ -142,6 +146,17 @@ def moved(values: np.ndarray) -> np.ndarray:
     """
     known = np.isfinite(values).any(axis=1, keepdims=True)
     return known[0] & known[1:] & ~np.isclose(values[1:], values[0], rtol=SAME, atol=SAME, equal_nan=True)
+
+
+def additive(values: np.ndarray) -> bool:
+    """Return whether the sum of all terms is a sum over latent values: terms (1 + 2 digits + 1, terms).
+
+    Rows are those at f, at f moved as in :func:`binary_masks`, and at f moved everywhere. A sum over latent values
+    changes by as much in the last row as in the two rows of a digit together, and each pair of values is parted by a
+    digit.
+    """
+    first, ones, zeros, last = np.split(values.sum(axis=1), [1, len(values) // 2, -1])
+    return bool(np.allclose(ones - first, last - zeros, rtol=0.0, atol=SAME * np.abs(values).sum(axis=1).max()))
 
 
 def binary_masks(n: int) -> np.ndarray:

@@ -14,7 +14,6 @@ from pmgp.core.likelihoods.shared_sites import SharingLikelihood
 from pmgp.interface.distributions.closed_forms import ClosedForm
 from pmgp.interface.model.checks import refuse_impossible
 from pmgp.interface.model.coupled_predictors import CoupledPredictors
-from pmgp.interface.model.factorization import HessianInF
 from pmgp.interface.model.graph_likelihood import (
     DivisibleBlockLikelihood,
     DivisibleLikelihood,
@@ -104,10 +103,8 @@ class GraphLikelihood:
         names = [variable.name for variable in joint.variables]
         terms = latent.write(joint.likelihood)
         self.functions = compile_likelihood(names, terms, latent.vector, theta, at, latent.number)
-        self._hessian = HessianInF(terms, latent.vector, theta)
         self._several, self._divided = latent.several, divided
         self._observations = observations
-        self._coupling: str | None = None
 
     @property
     def terms(self) -> LikelihoodTerms:
@@ -131,19 +128,24 @@ class GraphLikelihood:
         self.terms.locate(points)
         if self._divided:
             self.terms.find_divisible(points)
-        self._coupling = None if self.terms.separate else self._couples(points)
 
-    def _couples(self, points: list[tuple[np.ndarray, np.ndarray, np.ndarray]]) -> str | None:
+    @property
+    def _coupling(self) -> str | None:
+        """Why the likelihood does not factorize over f, or None if it does."""
+        if self.terms.separate:
+            return None
         if self._several:
             return "some of its terms depend on values of the latent vectors that have different indices"
-        return self._hessian.coupling(points)
+        if self.terms.additive is None:
+            return "some of its terms depend on several latent values, and have been zero or not a number so far"
+        return None if self.terms.additive else "its logarithm is not a sum over latent values"
 
     def refuse_impossible(self, probes: Probes) -> None:
         """Refuse observations whose likelihood is zero or not a number at all probes."""
         refuse_impossible(self.terms, self._observations, probes)
 
     def require_factorizing(self) -> None:
-        """Refuse a likelihood that does not factorize over f: its Hessian in f is not diagonal, or not finite."""
+        """Refuse a likelihood that does not factorize over f, or that may not."""
         if self._coupling is not None:
             raise NotFactorizingError(
                 f"the likelihood does not factorize over {self._observations.latent_name!r}: {self._coupling}; "
