@@ -4,18 +4,22 @@ from __future__ import annotations
 
 from dataclasses import dataclass
 from functools import partial
-from typing import Any, NamedTuple
+from typing import TYPE_CHECKING, Any, NamedTuple
 
-from case_studies.iterative.inducing import RIVALS, Rival
 from case_studies.iterative.learning import FOR_NUMBERS, OPTIMIZERS, Problem, climbed, scored, thinned
 from case_studies.tools import data
 from case_studies.tools.data import LABELS
 from case_studies.tools.provenance import provenance
 
-__all__ = ["FIGURES", "SCALES", "Cell", "Scale", "cells", "run_cell"]
+if TYPE_CHECKING:
+    from case_studies.iterative.inducing import Rival
+
+__all__ = ["FIGURES", "RIVALS", "SCALES", "Cell", "Scale", "cells", "rival_of", "run_cell"]
 
 FIGURES = {"concrete": "3", "credit": "3", "powerplant": "2", "protein": "2", "spam": "2", "eeg": "2"}
 """Where the article has a data set."""
+RIVALS = ("FITC", "PITC", "VAR")
+"""Methods with inducing inputs, which need JAX."""
 THREE_FOLDS = ("protein", "eeg")
 SEEN = 0.9
 HELD_OUT = 1000
@@ -82,9 +86,15 @@ def cells(scale: Scale) -> list[Cell]:
 
 def _methods(name: str) -> list[str]:
     """Methods for a data set."""
-    if name in LABELS:
-        return [method for method in OPTIMIZERS if method not in FOR_NUMBERS]
-    return [*OPTIMIZERS, *RIVALS]
+    return [*(method for method in OPTIMIZERS if name not in LABELS or method not in FOR_NUMBERS), *RIVALS]
+
+
+def rival_of(method: str, problem: Problem, seed: int) -> Rival:
+    """Return one of :data:`RIVALS` for a problem."""
+    from case_studies.iterative.inducing import Regression
+    from case_studies.iterative.inducing_labels import Classification
+
+    return (Classification if problem.labels else Regression)(method, problem, seed)
 
 
 def run_cell(scale: Scale, cell: Cell) -> dict[str, Any]:
@@ -93,7 +103,7 @@ def run_cell(scale: Scale, cell: Cell) -> dict[str, Any]:
     given = given._replace(X=given.X[: scale.rows], y=given.y[: scale.rows])
     problem = Problem(given, cell.data in LABELS, scale.seconds[cell.data])
     if cell.method in RIVALS:
-        rival = Rival(cell.method, problem, scale.seed + cell.fold)
+        rival = rival_of(cell.method, problem, scale.seed + cell.fold)
         path, score = rival.climbed(problem), rival.scored
     else:
         path = climbed(problem, cell.method, scale.seed + cell.fold)

@@ -8,7 +8,6 @@ import numpy as np
 import pandas as pd
 
 from case_studies.iterative import curves, langevin, results
-from case_studies.iterative.inducing import RIVALS
 from case_studies.iterative.results import KEY
 from case_studies.iterative.sensitivity import CAP, LARGER, LARGEST
 from case_studies.iterative.study import CONCRETE, ROWS, SCALES
@@ -85,7 +84,7 @@ def _over_time(ends: pd.DataFrame) -> list[Finding]:
             text = f"on {name}, gradients with a preconditioner make more steps in the same time"
             speed = own["steps"] / own["seconds"]
             found.append(Finding(text, bool(speed["PCG"] > speed["CG"])))
-        rivals = [method for method in RIVALS if method in own.index]
+        rivals = [method for method in curves.RIVALS if method in own.index]
         if rivals and "PCG" in own.index:
             text = f"on {name}, the error is at most those of {', '.join(rivals)}"
             found.append(Finding(text, bool(own.loc["PCG", "error"] <= own.loc[rivals, "error"].min())))

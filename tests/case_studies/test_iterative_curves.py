@@ -8,6 +8,7 @@ from types import SimpleNamespace
 import numpy as np
 import pandas as pd
 import pytest
+from scipy.optimize import minimize
 from scipy.spatial.distance import cdist
 from scipy.stats import multivariate_normal
 from sklearn.gaussian_process import GaussianProcessRegressor
@@ -15,10 +16,13 @@ from sklearn.gaussian_process.kernels import RBF, ConstantKernel, WhiteKernel
 
 from case_studies.iterative import __main__ as command
 from case_studies.iterative import conditioning, curves, langevin, learning, results, truncation
-from case_studies.iterative.inducing import RIVALS, Rival
+from case_studies.iterative.curves import RIVALS, rival_of
 from case_studies.iterative.isotropic import Isotropic
 from case_studies.iterative.learning import Problem
 from case_studies.tools.data import Data
+from pmgp.core.approximations import Laplace
+from pmgp.core.gaussians import DensePrior
+from pmgp.core.likelihoods import BernoulliProbit
 
 
 @pytest.fixture(scope="module")
@@ -37,6 +41,8 @@ def labels(numbers):
 
 
 THETA = np.array([-0.3, 0.4, 0.2, -2.0])
+WIDE = np.array([-0.8, -0.3, 1.2])
+"""Length-scales so short that inducing inputs lose something, and a variance that makes labels clear."""
 
 
 def log_density(problem, theta):
@@ -45,19 +51,85 @@ def log_density(problem, theta):
     return multivariate_normal.logpdf(data.y, np.zeros(len(data.y)), C)
 
 
-@pytest.mark.skipif("PMGP_DATA" not in os.environ, reason="compiles for seconds, and runs with the articles' data")
+compiling = pytest.mark.skipif(
+    "PMGP_DATA" not in os.environ, reason="compiles for seconds, and runs with the articles' data"
+)
+
+
+@compiling
 def test_rivals_with_all_inputs_have_the_exact_density_and_predictions(numbers):
     """With some of them the bound is lower, which is the twin."""
     jax = pytest.importorskip("jax")
     exact, scores = log_density(numbers, THETA), learning.scored(numbers, THETA)
     for name in RIVALS:
-        rival = Rival(name, numbers, 1)
+        rival = rival_of(name, numbers, 1)
         with jax.enable_x64(True):
             assert name != "VAR" or -float(jax.jit(rival.negative)(THETA)) < exact - 0.1
             rival._inducing = numbers.data.X
             whole = -float(jax.jit(lambda theta, rival=rival: rival.negative(theta))(THETA))
         assert whole == pytest.approx(exact, abs=2e-3), name
     assert rival.scored(THETA) == pytest.approx(scores, abs=1e-4)
+
+
+@compiling
+@pytest.mark.parametrize("name", ["FITC", "PITC"])
+def test_rivals_for_labels_have_laplace_s_evidence_and_its_gradient(labels, name):
+    """With the whole covariance it differs by more than a tenth, which is the twin."""
+    jax = pytest.importorskip("jax")
+    X, rival = labels.data.X, rival_of(name, labels, 1)
+    own = learning.covariance(WIDE, X, rival._inducing)
+    Q = own @ np.linalg.solve(learning.covariance(WIDE, rival._inducing, rival._inducing), own.T)
+    K = learning.covariance(WIDE, X, X)
+    same = np.zeros_like(K, dtype=bool)
+    for piece in (piece for rows in rival._groups for piece in rows):
+        same[np.ix_(piece, piece)] = True
+
+    def evidence(covariance):
+        prior = DensePrior(np.zeros(len(K)), np.asfortranarray(covariance)).factorized()
+        return Laplace(tolerance=1e-10).fit(prior, BernoulliProbit(labels.data.y.astype(int))).log_evidence
+
+    with jax.enable_x64(True):
+        found, gradient = jax.jit(jax.value_and_grad(rival.negative))(WIDE)
+    assert -float(found) == pytest.approx(evidence(np.where(same, K, Q)), abs=1e-3)
+    assert abs(-float(found) - evidence(K)) > 0.1
+    assert np.asarray(gradient) == pytest.approx(slopes(rival, WIDE), abs=1e-4)
+
+
+@compiling
+def test_the_bound_for_labels_is_the_largest(labels):
+    """Against an optimization over all normal q; q that stays at the prior is the twin."""
+    jax = pytest.importorskip("jax")
+    from case_studies.iterative.inducing_labels import NODES, WEIGHTS
+
+    rival, signs = rival_of("VAR", labels, 1), 2.0 * labels.data.y - 1.0
+    m = len(rival._inducing)
+    lower = np.tril_indices(m)
+
+    def negative(q):
+        mean, root = q[:m], jax.numpy.zeros((m, m)).at[lower].set(q[m:])
+        divergence = 0.5 * ((root**2).sum() + mean @ mean - m) - jax.numpy.log(abs(jax.numpy.diagonal(root))).sum()
+        parts = rival._parts(WIDE, jax.numpy.zeros_like(signs), jax.numpy.ones_like(signs))
+        spread = jax.numpy.sqrt(parts.left + ((root.T @ parts.A) ** 2).sum(axis=0))
+        margin = signs * (parts.A.T @ mean + spread * NODES[:, None])
+        return divergence - (WEIGHTS @ jax.scipy.special.log_ndtr(margin)).sum()
+
+    with jax.enable_x64(True):
+        found, gradient = jax.jit(jax.value_and_grad(rival.negative))(WIDE)
+        both, start = jax.jit(jax.value_and_grad(negative)), np.append(np.zeros(m), np.eye(m)[lower])
+        best = minimize(lambda q: tuple(map(np.asarray, both(q))), start, jac=True, method="L-BFGS-B").fun
+        assert float(found) == pytest.approx(float(best), abs=1e-3)
+        assert float(negative(start)) > best + 1.0
+    assert np.asarray(gradient) == pytest.approx(slopes(rival, WIDE), abs=1e-4)
+
+
+def slopes(rival, theta):
+    """Differences of the rival's function."""
+    import jax
+
+    steps = 1e-4 * np.eye(len(theta))
+    with jax.enable_x64(True):
+        function = jax.jit(rival.negative)
+        return [(float(function(theta + step)) - float(function(theta - step))) / 2e-4 for step in steps]
 
 
 def test_scores_of_numbers_are_those_of_another_package(numbers):
