@@ -177,7 +177,7 @@ PRECONDITIONERS: dict[str, Callable[[Problem], Preconditioner]] = {
 """Those of the article, and two more."""
 ONCE = ("none", "block Jacobi", "regularized", "structured interpolation", "pivoted Cholesky")
 """Those that draw nothing."""
-ITERATED = ("regularized", "structured interpolation")
+ITERATED = ("regularized",)
 """Those that solve their own systems by iterations."""
 
 
@@ -230,8 +230,8 @@ def _iterations(
 ) -> int:
     """Iterations to the solution, the products with K of a preconditioner that iterates included.
 
-    Those on the grid of structured interpolation are not. A preconditioner whose own systems are solved so inexactly
-    that it is not positive definite leaves the system without a solution, as too many iterations do.
+    A preconditioner whose own systems are solved so inexactly that it is not positive definite leaves the system
+    without a solution, as too many iterations do.
     """
     noise = np.full(len(y), 10.0**cell.log_noise)
     # Data sets have their streams in common.

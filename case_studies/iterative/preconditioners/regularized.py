@@ -2,13 +2,20 @@
 
 from __future__ import annotations
 
+from typing import NoReturn
+
 import numpy as np
 
-from case_studies.iterative.preconditioners.inner import INNER, refuse_log_determinant
 from pmgp.core.iterative.preconditioners import Identity, Kernel
 from pmgp.core.iterative.solvers import ConjugateGradients, NotConvergedError
 
-__all__ = ["Regularized"]
+__all__ = ["Regularized", "UnknownLogDeterminantError"]
+
+INNER = ConjugateGradients(tolerance=1e-4, cap=10_000)
+
+
+class UnknownLogDeterminantError(ValueError):
+    """A preconditioner has no log-determinant and no draws, which would need a factorization of the whole matrix."""
 
 
 class Regularized:
@@ -49,8 +56,15 @@ class Regularized:
     @property
     def log_determinant(self) -> float:
         """Raise an error, since the log-determinant would need a factorization."""
-        refuse_log_determinant("regularized")
+        _refuse_log_determinant()
 
     def sample(self, rng: np.random.Generator, size: int) -> np.ndarray:
         """Raise an error, since draws would need a factorization."""
-        refuse_log_determinant("regularized")
+        _refuse_log_determinant()
+
+
+def _refuse_log_determinant() -> NoReturn:
+    raise UnknownLogDeterminantError(
+        "the log-determinant of a regularized preconditioner, and draws from N(0, P), would need a factorization of "
+        "the whole of P, so it is only for solutions. Use random_pivots, or another preconditioner of low rank"
+    )
