@@ -7,6 +7,7 @@ their means under q, which is normal and maximizes the bound (Opper and Archambe
 
 from __future__ import annotations
 
+from collections.abc import Callable
 from typing import Any
 
 import jax
@@ -16,7 +17,7 @@ from jax.scipy.linalg import solve_triangular
 from jax.scipy.special import log_ndtr
 from numpy.polynomial.hermite_e import hermegauss
 
-from case_studies.iterative.inducing import NORMAL, Parts, Rival
+from case_studies.iterative.inducing import NORMAL, Rival
 from case_studies.iterative.learning import CHANGE, of_labels
 from pmgp.core.gaussians import SMALLEST_PRECISION
 
@@ -33,9 +34,10 @@ class Classification(Rival):
 
     def negative(self, theta: Any) -> Any:
         """Return minus Laplace's approximation of log p(y|theta), or minus the bound."""
-        fixed = jax.lax.stop_gradient(self._approximation(jax.lax.stop_gradient(theta)))
-        # A step from the mode is the mode, and has its derivative. A bound has none in q, which maximizes it.
-        return self._negative_bound(theta, *fixed) if self._name == "VAR" else self._negative_laplace(theta, *fixed)
+        mean, variance = jax.lax.stop_gradient(self._approximation(jax.lax.stop_gradient(theta)))
+        if self._name == "VAR":
+            return self._negative_bound(theta, *self._working(mean, variance))
+        return self._negative_laplace(theta, mean)
 
     def scored(self, theta: np.ndarray) -> dict[str, float]:
         """Score the rival's own predictions of held-out rows."""
@@ -46,31 +48,20 @@ class Classification(Rival):
     def _approximation(self, theta: Any) -> tuple[Any, Any]:
         """Return the means and variances of f at which working observations are taken; at a mode these are zero."""
         zeros = jnp.zeros(len(self._data.y))
-
-        def goes_on(state: tuple[Any, Any, Any, Any]) -> Any:
-            _, _, change, made = state
-            return (change > 1e-4 * CHANGE) & (made < STEPS)
-
-        def step(state: tuple[Any, Any, Any, Any]) -> tuple[Any, Any, Any, Any]:
-            mean, variance, _, made = state
-            found = self._step(theta, mean, variance)
-            return *found, jnp.mean((found[0] - mean) ** 2 + (found[1] - variance) ** 2), made + 1
-
-        start = zeros, jnp.full_like(zeros, jnp.exp(theta[-1])) * (self._name == "VAR"), jnp.inf, 0
-        mean, variance, _, _ = jax.lax.while_loop(goes_on, step, start)
-        return mean, variance
-
-    def _step(self, theta: Any, mean: Any, variance: Any) -> tuple[Any, Any]:
-        """Return means and variances of f given the working observations at others."""
-        target, noise = self._working(mean, variance)
         if self._name == "VAR":
-            return self._under_q(self._parts(theta, target, noise))
-        residual = jax.grad(lambda given: self._parts(theta, given, noise).log_density())(target)
-        return target + noise * residual, variance
+            return _settled(lambda state: self._under_q(theta, *state), (zeros, zeros + jnp.exp(theta[-1])))
+        return _settled(lambda state: (self._newton(theta, state[0]), zeros), (zeros, zeros))
 
-    def _under_q(self, parts: Parts) -> tuple[Any, Any]:
+    def _under_q(self, theta: Any, mean: Any, variance: Any) -> tuple[Any, Any]:
+        """Return means and variances of f given the working observations at others."""
+        parts = self._parts(theta, *self._working(mean, variance))
         seen = solve_triangular(parts.factor, parts.A, lower=True)
         return seen.T @ parts.projected, parts.left + (seen**2).sum(axis=0)
+
+    def _newton(self, theta: Any, f: Any) -> Any:
+        """Return the mean of f given the working observations at f, a step towards the mode."""
+        target, noise = self._working(f, jnp.zeros_like(f))
+        return target + noise * jax.grad(lambda given: self._parts(theta, given, noise).log_density())(target)
 
     def _working(self, mean: Any, variance: Any) -> tuple[Any, Any]:
         """Return observations of f and the variances of their noise, from means over f of the derivatives."""
@@ -80,16 +71,19 @@ class Classification(Rival):
         precision = jnp.maximum(WEIGHTS @ (ratio * (ratio + margin)), SMALLEST_PRECISION)
         return mean + signs * (WEIGHTS @ ratio) / precision, 1.0 / precision
 
-    def _negative_laplace(self, theta: Any, mode: Any, variance: Any) -> Any:
-        f, _ = self._step(theta, mode, variance)
-        target, noise = self._working(f, variance)
+    def _negative_laplace(self, theta: Any, mode: Any) -> Any:
+        # A step from the mode is the mode, and has its derivative in theta.
+        f = self._newton(theta, mode)
+        target, noise = self._working(f, jnp.zeros_like(f))
         observed = -0.5 * ((target - f) ** 2 / noise + jnp.log(noise) + NORMAL)
         own = log_ndtr((2.0 * self._data.y - 1.0) * f)
         return (observed - own).sum() - self._parts(theta, target, noise).log_density()
 
-    def _negative_bound(self, theta: Any, mean: Any, variance: Any) -> Any:
-        """Return the divergence of q from the prior less the mean of the log-likelihood, with q(L^-1 u) fixed."""
-        target, noise = self._working(mean, variance)
+    def _negative_bound(self, theta: Any, target: Any, noise: Any) -> Any:
+        """Return the divergence of q from the prior less the mean of the log-likelihood.
+
+        The bound has no derivative in q, which maximizes it, so that q(L^-1 u) is fixed, L being the factor of K_UU.
+        """
         at = self._parts(jax.lax.stop_gradient(theta), target, noise)
         root = solve_triangular(at.factor, jnp.eye(len(at.factor)), lower=True)
         m, S = root.T @ at.projected, root.T @ root
@@ -98,3 +92,19 @@ class Classification(Rival):
         spread = jnp.sqrt(now.left + ((root @ now.A) ** 2).sum(axis=0))
         margin = (2.0 * self._data.y - 1.0) * (now.A.T @ m + spread * NODES[:, None])
         return divergence - (WEIGHTS @ log_ndtr(margin)).sum()
+
+
+def _settled(step: Callable[[tuple[Any, Any]], tuple[Any, Any]], start: tuple[Any, Any]) -> tuple[Any, Any]:
+    """Repeat a step until the mean square of its change is small."""
+
+    def goes_on(state: tuple[Any, Any, Any]) -> Any:
+        _, change, made = state
+        return (change > 1e-4 * CHANGE) & (made < STEPS)
+
+    def repeated(state: tuple[Any, Any, Any]) -> tuple[Any, Any, Any]:
+        old, _, made = state
+        new = step(old)
+        return new, jnp.mean((new[0] - old[0]) ** 2 + (new[1] - old[1]) ** 2), made + 1
+
+    found, _, _ = jax.lax.while_loop(goes_on, repeated, (start, jnp.inf, 0))
+    return found
