@@ -20,7 +20,7 @@ from case_studies.iterative.learning import Clock, Path, Problem, of_numbers, st
 __all__ = ["NORMAL", "Regression", "Rival"]
 
 JITTER = 1e-6
-LARGEST = 15.0
+SMALLEST = -15.0
 """Bound on the elements of theta; with shorter length-scales, distances would be rounding errors."""
 NORMAL = np.log(2.0 * np.pi)
 
@@ -90,7 +90,8 @@ class Rival:
                 value, gradient = both(theta)
                 return float(value), np.asarray(gradient)
 
-            bounds = [(-LARGEST, LARGEST)] * len(start)
+            # With a bound on both sides of each element the first step would not be a short one.
+            bounds = [(SMALLEST, None)] * len(start)
             minimize(function, start, jac=True, method="L-BFGS-B", callback=callback, bounds=bounds)
         return clock.path
 

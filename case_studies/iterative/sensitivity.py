@@ -104,21 +104,24 @@ def _on_larger_data() -> Iterator[dict[str, Any]]:
         yield _line(Cell("Nystrom", noise, exponent, LARGER), "general eigenvectors", 0, general_eigenvectors)
         for name in ("FITC", "PITC"):
             yield _line(Cell(name, noise, exponent, LARGER), "jitter", 0, partial(with_jitter, name))
-    for noise, exponent in ((-4, -3), (-4, -2), (-4, -1), (-6, -3), (-6, -2)):
+    yield _line(Cell("Nystrom", -6, -1, LARGER), "general eigenvectors", 0, general_eigenvectors)
+    for repetition in (1, 2):
+        yield _line(Cell("spectral", -6, 1, LARGER), "again", repetition, study.PRECONDITIONERS["spectral"])
+    for noise, exponent in ((-4, -3), (-4, -2), (-4, -1), (-6, -3), (-6, -2), (-6, -1)):
         cell = Cell("SVD", noise, exponent, LARGER)
         yield _line(cell, "singular vectors", 0, singular_vectors, replace(SCALES["paper"], cap=CAP))
 
 
 def _on_largest_data() -> Iterator[dict[str, Any]]:
-    """Iterations with the authors' matrices, and with other frequencies, where a few dozen are enough."""
-    for noise in (-4, -6):
-        yield _line(Cell("Nystrom", noise, 2, LARGEST), "general eigenvectors", 0, general_eigenvectors)
+    """Iterations with the authors' matrices, and with other frequencies, where few are enough or K is sparse."""
+    for noise, exponent in ((-4, 2), (-6, 2), (-4, -1), (-2, -1)):
+        yield _line(Cell("Nystrom", noise, exponent, LARGEST), "general eigenvectors", 0, general_eigenvectors)
     for name in ("FITC", "PITC"):
         yield _line(Cell(name, -4, 2, LARGEST), "jitter", 0, partial(with_jitter, name))
     for repetition in (1, 2):
         yield _line(Cell("spectral", -6, 2, LARGEST), "again", repetition, study.PRECONDITIONERS["spectral"])
-    for exponent in (-3, -2):
-        yield _line(Cell("SVD", -2, exponent, LARGEST), "singular vectors", 0, singular_vectors)
+    for noise, exponent in ((-2, -3), (-2, -2), (-4, -1), (-6, -2)):
+        yield _line(Cell("SVD", noise, exponent, LARGEST), "singular vectors", 0, singular_vectors)
 
 
 def _on_concrete() -> Iterator[dict[str, Any]]:

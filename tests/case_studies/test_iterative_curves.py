@@ -125,14 +125,15 @@ def test_the_bound_for_labels_is_the_largest(labels):
 @compiling
 def test_a_climb_stays_where_distances_are_no_rounding_errors(labels):
     pytest.importorskip("jax")
-    from case_studies.iterative.inducing import LARGEST, Rival
+    from case_studies.iterative.inducing import SMALLEST, Rival
 
     class Slope(Rival):
         def negative(self, theta):
-            return theta[0] - theta[1] + (theta[2] - 1.0) ** 2
+            return theta[0] + (theta[1] + 1.0) ** 2 + (theta[2] - 1.0) ** 2
 
-    _, reached = Slope("FITC", labels, 1).climbed(labels)[-1]
-    assert reached == pytest.approx([-LARGEST, LARGEST, 1.0], abs=1e-3)
+    path = Slope("FITC", labels, 1).climbed(labels)
+    assert path[-1][1] == pytest.approx([SMALLEST, -1.0, 1.0], abs=1e-3)
+    assert np.linalg.norm(path[1][1]) == pytest.approx(1.0, abs=1e-3)
 
 
 def slopes(rival, theta):
