@@ -37,14 +37,9 @@ def run_iterations(given: Namespace) -> None:
     scale = study.SCALES[given.scale]
     chosen = _chosen(given, study.cells(scale), at_hand=study.CONCRETE)
     table = results.table_of(given.out / f"{scale.name}.csv")
-
-    def keep(group: study.Group, finished: list[Finished]) -> None:
-        table.merge(results.rows(scale, finished))
-        print(group.name, flush=True)
-
     new = to_run(given, chosen, lambda cells: results.without_lines(table, cells, scale.settings))
     compute = partial(study.run_group, scale, given.runs / given.scale)
-    spread(study.groups(new), compute, keep, workers_of(given))
+    _stored(given, table, study.groups(new), compute, lambda _, finished: results.rows(scale, finished))
 
 
 def run_curves(given: Namespace) -> None:
@@ -112,14 +107,25 @@ def _run(
     rows: Callable[[Any, Result], pd.DataFrame],
 ) -> None:
     """Run cells, and write each into its table when it is finished."""
-    folder = given.runs / given.scale
-
-    def keep(cell: Any, one: Finished) -> None:
-        table.merge(rows(cell, one.result))
-        print(cell.name, flush=True)
-
     new = to_run(given, chosen, lambda cells: results.without_lines(table, cells, settings))
-    spread(new, partial(_complete, folder, settings, compute), keep, workers_of(given))
+    complete = partial(_complete, given.runs / given.scale, settings, compute)
+    _stored(given, table, new, complete, lambda cell, one: rows(cell, one.result))
+
+
+def _stored(
+    given: Namespace,
+    table: Table,
+    units: list[Any],
+    compute: Callable[[Any], Any],
+    rows: Callable[[Any, Any], pd.DataFrame],
+) -> None:
+    """Compute units, and write each into a table when it is finished."""
+
+    def keep(unit: Any, found: Any) -> None:
+        table.merge(rows(unit, found))
+        print(unit.name, flush=True)
+
+    spread(units, compute, keep, workers_of(given))
 
 
 def _complete(

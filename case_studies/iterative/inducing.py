@@ -26,7 +26,7 @@ NORMAL = np.log(2.0 * np.pi)
 
 
 class Parts(NamedTuple):
-    """What densities and predictions have in common, for observations of f with normal noise.
+    """Matrices for both densities and predictions, given observations of f with normal noise.
 
     - `inner` (m, m): the Cholesky factor of K_UU
     - `A` (m, n): inner^-1 K_UX

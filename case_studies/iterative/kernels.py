@@ -14,7 +14,7 @@ from scipy.spatial.distance import cdist
 from pmgp.core.iterative.preconditioners import Kernel
 from pmgp.interface.covariance.kept import Bands
 
-__all__ = ["Shared", "Sparse", "Stored", "Tiles", "isotropic", "side_by_side"]
+__all__ = ["Shared", "Sparse", "Stored", "Tiles", "side_by_side", "squared_exponential"]
 
 SMALLEST = 1e-300
 """Smaller elements are set to zero, since arithmetic with numbers close to the smallest one is slow."""
@@ -77,7 +77,7 @@ class Tiles:
 
 
 class Sparse(Tiles):
-    """The same K, of which only elements from `NEGLIGIBLE` on are stored."""
+    """The same K, with only the elements stored that are at least `NEGLIGIBLE`."""
 
     def __init__(self, X: np.ndarray) -> None:
         self._X, self.size = X, len(X)
@@ -94,7 +94,7 @@ class Sparse(Tiles):
         return found
 
 
-def isotropic(X: np.ndarray) -> Tiles:
+def squared_exponential(X: np.ndarray) -> Tiles:
     """K = exp(-|x - x'|^2 / 2), stored in the way that makes products fast; `X` (n, d) in units of the length-scale."""
     some = X[:: -(-len(X) // ROWS)]
     return Sparse(X) if _large(some, X).nnz <= FEW * len(some) * len(X) else Tiles(X)

@@ -338,8 +338,7 @@ def _remarks(article: pd.Series) -> list[Remark]:
 
 def _remarks_of_larger_data(lines: pd.DataFrame, article: pd.Series) -> list[Remark]:
     """Return what the authors' program does differently on the larger data set."""
-    beside = _beside(lines, article)
-    points, vectors = (beside[(beside["preconditioner"] == "SVD") == which] for which in (False, True))
+    points, vectors = _ways(_beside(lines, article))
     solved = vectors[vectors["iterations"] < CAP]
     rough = points["log_lengthscale"] < 0
     return [
@@ -363,10 +362,8 @@ def _remarks_of_larger_data(lines: pd.DataFrame, article: pd.Series) -> list[Rem
 
 
 def _remarks_of_largest_data(lines: pd.DataFrame, article: pd.Series) -> list[Remark]:
-    """Return the same of the largest data set, as far as a few hundred iterations show it."""
-    beside = _beside(lines, article)
-    points = beside[beside["way"].isin(("general eigenvectors", "jitter"))]
-    vectors = beside[beside["way"] == "singular vectors"]
+    """Return the same of the largest data set, as far as it was tried."""
+    points, vectors = _ways(_beside(lines, article))
     rough = points["log_lengthscale"] < 0
     return [
         Remark(
@@ -386,6 +383,11 @@ def _remarks_of_largest_data(lines: pd.DataFrame, article: pd.Series) -> list[Re
         ),
         _rough(LARGEST, points[rough]),
     ]  # fmt: skip
+
+
+def _ways(beside: pd.DataFrame) -> tuple[pd.DataFrame, pd.DataFrame]:
+    """Return lines with the authors' treatment of points, and those with their singular vectors."""
+    return beside[beside["way"].isin(("general eigenvectors", "jitter"))], beside[beside["way"] == "singular vectors"]
 
 
 def _rough(name: str, points: pd.DataFrame) -> Remark:

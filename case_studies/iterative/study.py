@@ -18,7 +18,7 @@ import numpy as np
 from scipy.spatial.distance import cdist
 
 from case_studies.iterative.flexible import FlexibleConjugateGradients
-from case_studies.iterative.kernels import isotropic, side_by_side
+from case_studies.iterative.kernels import side_by_side, squared_exponential
 from case_studies.iterative.preconditioners import (
     Regularized,
     StructuredInterpolation,
@@ -75,7 +75,7 @@ class Group(NamedTuple):
 
     @property
     def name(self) -> str:
-        """Different for groups whose cells are kept at the same time."""
+        """Different for each group of a run."""
         return f"{self.data}-{self.log_lengthscale}"
 
 
@@ -206,7 +206,7 @@ def run_group(scale: Scale, folder: Path, group: Group) -> list[Finished]:
         found = [_iterations(scale, cell, repetition, X, y, kernel) for repetition in range(repetitions)]
         return {"iterations": found, "seconds": time.process_time() - started, **provenance()}
 
-    kernel = isotropic(X / 10.0**group.log_lengthscale)
+    kernel = squared_exponential(X / 10.0**group.log_lengthscale)
     return side_by_side(kernel, [partial(solve, cell) for cell in group.cells])
 
 
@@ -215,7 +215,7 @@ def iterations(
 ) -> int:
     """Iterations of one repetition, with the cell's preconditioner if no other is given."""
     X, y = problem_of(scale, cell.data)
-    kernel = isotropic(X / 10.0**cell.log_lengthscale)
+    kernel = squared_exponential(X / 10.0**cell.log_lengthscale)
     return _iterations(scale, cell, repetition, X, y, kernel, preconditioned)
 
 

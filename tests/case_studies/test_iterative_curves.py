@@ -93,6 +93,10 @@ def test_rivals_for_labels_have_laplace_s_evidence_and_its_gradient(labels, name
     assert -float(found) == pytest.approx(evidence(np.where(same, K, Q)), abs=1e-3)
     assert abs(-float(found) - evidence(K)) > 0.1
     assert np.asarray(gradient) == pytest.approx(slopes(rival, WIDE), abs=1e-4)
+    exact = learning.scored(labels, WIDE)["nll"]
+    assert abs(rival.scored(WIDE)["nll"] - exact) > 0.03
+    rival._inducing = X
+    assert rival.scored(WIDE)["nll"] == pytest.approx(exact, abs=3e-4)
 
 
 @compiling

@@ -254,7 +254,7 @@ def test_a_twin_of_sums_in_place_of_differences_is_rejected():
 
 
 def test_a_density_with_kinks_is_one_of_differences():
-    """Almost all second derivatives are zero. Laplace's estimates differ by 2."""
+    """Almost all second derivatives are zero. Estimates by Laplace's approximation have a deviation of 2."""
     with pm.Model() as model:
         pm.Laplace("y", differences(), NOISE, observed=Z)
     parts, rng = take_apart(model), np.random.default_rng(0)

@@ -149,11 +149,11 @@ def moved(values: np.ndarray) -> np.ndarray:
 
 
 def additive(values: np.ndarray) -> bool:
-    """Return whether the sum of all terms is a sum over latent values: terms (1 + 2 digits + 1, terms).
+    """Return whether the sum of all terms is a sum over latent values, from terms at moved f: (2 + 2 digits, terms).
 
-    Rows are those at f, at f moved as in :func:`binary_masks`, and at f moved everywhere. A sum over latent values
-    changes by as much in the last row as in the two rows of a digit together, and each pair of values is parted by a
-    digit.
+    The first row is at f, the last at f moved everywhere, and the others at f moved as in :func:`binary_masks`. A sum
+    over latent values changes by as much in the last row as in the two rows of a digit together. Every two latent
+    values differ in some digit, so that a term of both shows.
     """
     first, ones, zeros, last = np.split(values.sum(axis=1), [1, len(values) // 2, -1])
     return bool(np.allclose(ones - first, last - zeros, rtol=0.0, atol=SAME * np.abs(values).sum(axis=1).max()))
