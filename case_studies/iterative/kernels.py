@@ -1,4 +1,4 @@
-"""Covariance matrices for the study: whole, half of their blocks, or sparse; and products that solvers share."""
+"""Covariance matrices for the study: whole, half of them, sparse, or a factor; and products that solvers share."""
 
 from __future__ import annotations
 
@@ -12,9 +12,10 @@ from scipy.spatial import cKDTree
 from scipy.spatial.distance import cdist
 
 from pmgp.core.iterative.preconditioners import Kernel
+from pmgp.core.iterative.preconditioners.random_pivots import partial_cholesky
 from pmgp.interface.covariance.kept import Bands
 
-__all__ = ["Shared", "Sparse", "Stored", "Tiles", "side_by_side", "squared_exponential"]
+__all__ = ["Factorized", "Shared", "Sparse", "Stored", "Tiles", "side_by_side", "squared_exponential"]
 
 SMALLEST = 1e-300
 """Smaller elements are set to zero, since arithmetic with numbers close to the smallest one is slow."""
@@ -22,6 +23,12 @@ NEGLIGIBLE = 1e-22
 """Smaller elements are not stored where few are larger: a million of them are less than the diagonal's rounding."""
 FEW = 0.1
 """Largest share of elements for which K is stored as a sparse matrix."""
+LEFT = 1e-8
+"""Largest trace of what a factor of low rank leaves of K: a hundredth of the smallest variance of the noise."""
+SMALLEST_PIVOT = 1e-12
+"""Pivots are added to a factor while what is left of a variance is larger."""
+SHARE = 1 / 16
+"""Largest rank of a factor for n points, over n: a product then takes a quarter of the operations at most."""
 ROWS = 512
 """Rows that are computed at a time, and that stand for all where the share of large elements is estimated."""
 
@@ -49,19 +56,16 @@ class Stored:
         return self._K.diagonal().copy()
 
 
-class Tiles:
-    """K = exp(-|x - x'|^2 / 2), of which half is stored: 4 n^2 bytes.
-
-    `X` (n, d): inputs in units of the length-scale.
-    """
+class Elements:
+    """K = exp(-|x - x'|^2 / 2), some elements at a time; `X` (n, d): inputs in units of the length-scale."""
 
     def __init__(self, X: np.ndarray) -> None:
         self._X, self.size = X, len(X)
-        self._bands = Bands.of(lambda rows, columns: _covariance(X[rows], X[columns]), len(X))
 
     def product(self, vectors: np.ndarray) -> np.ndarray:
         """K times columns."""
-        return self._bands.product(vectors)
+        parts = (slice(start, start + ROWS) for start in range(0, self.size, ROWS))
+        return np.vstack([_covariance(self._X[rows], self._X) @ vectors for rows in parts])
 
     def columns(self, points: np.ndarray) -> np.ndarray:
         """Columns of K."""
@@ -76,11 +80,23 @@ class Tiles:
         return np.ones(self.size)
 
 
-class Sparse(Tiles):
+class Tiles(Elements):
+    """The same K, of which half is stored: 4 n^2 bytes."""
+
+    def __init__(self, X: np.ndarray) -> None:
+        super().__init__(X)
+        self._bands = Bands.of(lambda rows, columns: _covariance(X[rows], X[columns]), len(X))
+
+    def product(self, vectors: np.ndarray) -> np.ndarray:
+        """K times columns."""
+        return self._bands.product(vectors)
+
+
+class Sparse(Elements):
     """The same K, with only the elements stored that are at least `NEGLIGIBLE`."""
 
     def __init__(self, X: np.ndarray) -> None:
-        self._X, self.size = X, len(X)
+        super().__init__(X)
         # Large elements of neighbouring rows are in the same columns, so that their factors stay in the cache.
         self._order = cKDTree(X).indices
         near = X[self._order]
@@ -94,10 +110,34 @@ class Sparse(Tiles):
         return found
 
 
-def squared_exponential(X: np.ndarray) -> Tiles:
+class Factorized(Elements):
+    """The same K as F'F: the difference is positive semidefinite, with a trace of `LEFT` at most.
+
+    `F` (m, n): rows of a Cholesky factorization of K.
+    """
+
+    def __init__(self, X: np.ndarray, F: np.ndarray) -> None:
+        super().__init__(X)
+        self._F = F
+
+    @classmethod
+    def of(cls, X: np.ndarray) -> Factorized | None:
+        """Return K, or None if it takes too many rows; `X` (n, d) in units of the length-scale."""
+        _, F = partial_cholesky(Elements(X), int(SHARE * len(X)), np.random.default_rng(0), SMALLEST_PIVOT)
+        left = len(X) - np.square(F).sum(axis=1).cumsum()
+        return cls(X, F[: 1 + np.argmax(left <= LEFT)]) if left[-1] <= LEFT else None
+
+    def product(self, vectors: np.ndarray) -> np.ndarray:
+        """K times columns."""
+        return ((vectors.T @ self._F.T) @ self._F).T
+
+
+def squared_exponential(X: np.ndarray) -> Elements:
     """K = exp(-|x - x'|^2 / 2), stored in the way that makes products fast; `X` (n, d) in units of the length-scale."""
     some = X[:: -(-len(X) // ROWS)]
-    return Sparse(X) if _large(some, X).nnz <= FEW * len(some) * len(X) else Tiles(X)
+    if _large(some, X).nnz <= FEW * len(some) * len(X):
+        return Sparse(X)
+    return Factorized.of(X) or Tiles(X)
 
 
 def _large(X: np.ndarray, Z: np.ndarray) -> sparse.csr_array:

@@ -10,7 +10,7 @@ import pytest
 from scipy.spatial.distance import cdist
 
 from case_studies.iterative import figures, results, study
-from case_studies.iterative.kernels import Sparse, Tiles, side_by_side, squared_exponential
+from case_studies.iterative.kernels import Factorized, Sparse, Tiles, side_by_side, squared_exponential
 from case_studies.iterative.study import CONCRETE, EXPONENTS, PRECONDITIONERS, SCALES, Cell, Group, Scale, cells
 from pmgp.core.iterative import preconditioners
 from pmgp.interface.covariance import kept
@@ -173,6 +173,23 @@ def test_few_large_elements_are_stored_as_a_sparse_matrix():
     K = np.exp(-0.5 * cdist(X, X, "sqeuclidean"))
     assert np.abs(np.where(K < 1e-3, 0.0, K) @ v - exact).max() > 1e-4
     assert not isinstance(squared_exponential(X / 40.0), Sparse)
+
+
+def test_a_smooth_covariance_is_stored_as_a_factor():
+    """What is left has a trace of 1e-8 at most; with half of the rows, it is more than a thousand times as large."""
+    rng = np.random.default_rng(4)
+    X, v = rng.uniform(0.0, 4.0, (700, 2)), rng.standard_normal((700, 2))
+    kernel, K = squared_exponential(X / 6.0), np.exp(-0.5 * cdist(X, X, "sqeuclidean") / 36.0)
+    assert isinstance(kernel, Factorized)
+    product = kernel.product(np.eye(700))
+    assert abs(np.trace(K - product)) < 1e-8
+    assert np.linalg.eigvalsh(K - product).min() > -1e-12
+    assert np.abs(kernel.product(v) - K @ v).max() < 1e-8
+    F = kernel._F
+    half = Factorized(X, F[: len(F) // 2])
+    assert np.trace(K - half.product(np.eye(700))) > 1e-5
+    assert kernel.block(slice(4, 9)) == pytest.approx(K[4:9, 4:9])
+    assert isinstance(squared_exponential(X), Tiles)
 
 
 def test_a_solver_that_fails_ends_the_others():

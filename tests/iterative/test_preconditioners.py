@@ -8,7 +8,7 @@ from numpy.testing import assert_allclose
 
 from pmgp.core.iterative.preconditioners import Diagonal, Identity, nystrom, random_pivots
 from pmgp.core.iterative.preconditioners.low_rank import stable_cholesky
-from pmgp.core.iterative.preconditioners.random_pivots import random_points
+from pmgp.core.iterative.preconditioners.random_pivots import partial_cholesky, random_points
 from tests.iterative.dense_kernel import DenseKernel, squared_exponential
 from tests.iterative.dense_preconditioners import (
     KERNEL,
@@ -81,6 +81,18 @@ def test_random_pivots_are_drawn_by_the_variance_that_is_left():
     independent = np.array([[K[i, i] * K[j, j] * (i != j) for j in range(3)] for i in range(3)])
     independent /= np.trace(K) * (np.trace(K) - K.diagonal())[:, None]
     assert np.max(np.abs(found - independent) / errors) > 6.0
+
+
+def test_pivots_end_where_little_is_left():
+    """The diagonal of K - F'F is at most a millionth, and was more before the last 32 pivots were proposed."""
+    kernel = DenseKernel(squared_exponential(np.linspace(0.0, 20.0, 400)[:, None], variance=3.0))
+    points, factor = partial_cholesky(kernel, 400, np.random.default_rng(0), negligible=1e-6)
+    assert_allclose(factor[:, points], np.triu(factor[:, points]), atol=1e-8)
+    left = kernel.K - factor.T @ factor
+    assert 0.0 < left.diagonal().max() <= 3e-6
+    assert np.linalg.eigvalsh(left).min() > -1e-12
+    before = factor[: len(points) - 32]
+    assert (kernel.K - before.T @ before).diagonal().max() > 3e-6
 
 
 def test_points_end_where_nothing_is_left():

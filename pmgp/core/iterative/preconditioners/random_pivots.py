@@ -33,18 +33,28 @@ def random_points(kernel: Kernel, rank: int, rng: np.random.Generator) -> np.nda
 
     The points are all different; there are fewer than `rank` if the remaining variance is a rounding error.
     """
+    return partial_cholesky(kernel, rank, rng)[0]
+
+
+def partial_cholesky(
+    kernel: Kernel, rank: int, rng: np.random.Generator, negligible: float = NEGLIGIBLE
+) -> tuple[np.ndarray, np.ndarray]:
+    """Return pivots (m,), and F (m, n), for which K - F'F has the remaining variances as its diagonal.
+
+    They end when `rank` are found, or no remaining variance is above `negligible`, relative to the largest variance.
+    """
     variance = kernel.diagonal().astype(float)
     left, largest = variance.copy(), variance.max()
     factor, points = np.empty((rank, kernel.size)), np.empty(0, dtype=np.intp)
-    while (found := len(points)) < rank and left.max() > NEGLIGIBLE * largest:
+    while (found := len(points)) < rank and left.max() > negligible * largest:
         proposed = rng.choice(kernel.size, size=min(PROPOSED, rank - found), p=left / left.sum())
-        accepted, lower = _scanned(rng, kernel, proposed, factor[:found], NEGLIGIBLE * largest)
+        accepted, lower = _scanned(rng, kernel, proposed, factor[:found], negligible * largest)
         rows = kernel.columns(accepted).T - factor[:found, accepted].T @ factor[:found]
         factor[found : found + len(accepted)] = np.linalg.solve(lower, rows)
         left = np.maximum(left - np.square(factor[found : found + len(accepted)]).sum(axis=0), 0.0)
         points = np.append(points, accepted)
         left[points] = 0.0
-    return points
+    return points, factor[: len(points)]
 
 
 def _scanned(
